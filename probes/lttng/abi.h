@@ -225,6 +225,9 @@ struct ust_recorder {
     struct ust_channel* channel;
 };
 
+/* What a filter says. */
+enum ust_filter_result { UST_FILTER_ACCEPTS, UST_FILTER_REJECTS };
+
 struct ust_event_common {
     uint32_t struct_size;
     void* own;

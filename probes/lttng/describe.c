@@ -215,7 +215,7 @@ static void add_field(struct description* to, const struct ust_field* field) {
     case UST_STRING:
         new_field(to, field->name, PLUMB_FIELD_STRING, 1);
         add_step(to, STEP_STRING, 1, false);
-        to->more_bytes += 1;
+        to->more_bytes += 1 + STRING_MORE_BYTES;
         return;
     case UST_ARRAY:
         add_array(to, field->name, (const struct ust_array*)type);
@@ -267,6 +267,79 @@ static void know_rest_of_steps(const struct description* to) {
     }
 }
 
+/* ---- values, as they are laid out for a filter ---- */
+
+static struct value new_value(enum value_kind kind, uint32_t size) {
+    const struct value value = {(uint8_t)kind, (uint8_t)size, 0};
+    return value;
+}
+
+static struct value value_of_integer(const struct ust_integer* integer) {
+    const uint32_t size = integer->size_bits / 8;
+    return is_plumb_size(size) ? new_value(VALUE_INTEGER, size) : new_value(VALUE_END, 0);
+}
+
+/* VALUE_END: of this kind nobody goes by values. */
+static struct value value_of(const struct ust_field* field) {
+    const struct value none = new_value(VALUE_END, 0);
+    const struct ust_type* const type = field->type;
+    if (type->kind == UST_INTEGER) return value_of_integer((const struct ust_integer*)type);
+    if (type->kind == UST_ENUM)
+        return value_of_integer((const struct ust_integer*)((const struct ust_enum*)type)->container);
+    if (type->kind == UST_STRING) return new_value(VALUE_STRING, 1);
+    /* A smaller one is widened there, which need not keep all of its bits. */
+    const struct ust_float* const number = (const struct ust_float*)type;
+    const bool is_double = type->kind == UST_FLOAT && number->exponent_bits + number->mantissa_bits == 64;
+    return is_double && !number->is_reversed ? new_value(VALUE_INTEGER, sizeof(double)) : none;
+}
+
+static void know_values(struct traced_event* traced, struct description* to, const struct ust_class* from) {
+    const size_t count = from->field_count;
+    uint32_t bytes = 0;
+    bool are_words = count != 0, are_integers = are_words;
+    if (to->is_cut) return;
+    struct value* const values = arena_take(to->arena, (count + 1) * sizeof(*values));
+    if (values == NULL) {
+        to->has_failed = true;
+        return;
+    }
+    for (size_t i = count; i-- > 0;) {
+        values[i] = value_of(from->fields[i]);
+        if (values[i].kind == VALUE_END) return;
+        if (from->fields[i]->is_not_written) values[i] = new_value(VALUE_SKIP, sizeof(uint64_t));
+        values[i].rest_bytes = (uint16_t)bytes;
+        are_words = are_words && values[i].kind == VALUE_INTEGER && values[i].size == sizeof(uint64_t);
+        are_integers = are_integers && values[i].kind == VALUE_INTEGER;
+        if (values[i].kind != VALUE_SKIP) bytes += values[i].size;
+    }
+    traced->values = values;
+    traced->words_bytes = are_words ? bytes : 0;
+    traced->integer_count = are_integers ? (uint32_t)count : 0;
+}
+
+static bool has_strings(const struct value* values) {
+    for (; values->kind != VALUE_END; values++)
+        if (values->kind == VALUE_STRING) return true;
+    return false;
+}
+
+static void go_by_values(struct traced_event* traced) {
+#if defined(__x86_64__)
+    if (traced->values == NULL) return;
+    traced->common.has_filter = 1;
+    traced->common.run_filter = traced->words_bytes != 0     ? record_words
+                                : traced->integer_count != 0 ? record_integers
+                                                             : record_values;
+    if (has_strings(traced->values)) traced->probes[0].function = plumb_lttng_keep_arguments;
+#else
+    if (traced->values == NULL || has_strings(traced->values)) return;
+    traced->common.has_filter = 1;
+    traced->common.run_filter = traced->words_bytes != 0     ? record_words
+                                : traced->integer_count != 0 ? record_integers
+                                                             : record_values;
+#endif
+}
+
 static uint8_t log_level_of(const struct ust_event* from) {
     if (from->log_level == NULL || *from->log_level == NULL) return DEFAULT_LOG_LEVEL;
     const int level = **from->log_level;
@@ -280,7 +353,8 @@ static void connect(struct traced_event* traced, const struct ust_event* from) {
     traced->recorder.struct_size = sizeof(traced->recorder);
     traced->recorder.parent = &traced->common;
     traced->recorder.channel = &record_channel;
-    traced->probes[0].function = from->class_of->callback;
+    traced->callback = from->class_of->callback;
+    traced->probes[0].function = traced->callback;
     traced->probes[0].data = &traced->common;
     traced->signature = from->class_of->signature;
     traced->event.info = &traced->info;
@@ -304,5 +378,7 @@ bool describe_event(struct traced_event* traced, const struct ust_event* from, s
     traced->more_bytes = to.more_bytes;
     traced->is_cut = to.is_cut;
     connect(traced, from);
+    know_values(traced, &to, from->class_of);
+    go_by_values(traced);
     return !to.has_failed;
 }

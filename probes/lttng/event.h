@@ -23,6 +23,9 @@ enum step_kind {
     STEP_TEXT      /* a count, and text */
 };
 
+/* A string that ends by a NUL may be copied by as many bytes at once, and be longer by less than as many than when it was measured. */
+#define STRING_MORE_BYTES 16u
+
 struct step {
     uint8_t kind; /* enum step_kind */
     uint8_t size; /* bytes of an element */
@@ -30,14 +33,33 @@ struct step {
     uint32_t rest_bytes; /* that the fields behind it take at least */
 };
 
+/* Of what a probe function lays out for a filter: a word for each of these, two for what has a length. */
+enum value_kind {
+    VALUE_END,
+    VALUE_INTEGER, /* or a double */
+    VALUE_STRING,
+    VALUE_SKIP /* it is not recorded */
+};
+
+struct value {
+    uint8_t kind;        /* enum value_kind */
+    uint8_t size;        /* bytes in the record; where it is skipped, there */
+    uint16_t rest_bytes; /* that the values behind it take at least */
+};
+
 struct traced_event {
     struct plumb_event event;
+    ust_function callback;          /* the probe function; just before its data */
     struct ust_event_common common; /* the data of the probe function */
     struct ust_recorder recorder;
     struct ust_tracepoint_probe probes[2]; /* what the tracepoint calls: the probe function, and an end */
     struct plumb_event_info info;
     const char* signature;
     const struct step* steps;
+    const struct value* values; /* NULL: the event does not go by them */
+    uint32_t words_bytes;       /* not 0: the values are the payload, as they are laid out */
+    uint32_t integer_count;     /* not 0: there is nothing else among them */
+    uint32_t misses;            /* how often that could not be, of an event that goes by values */
     uint32_t name_hash;
     uint32_t more_bytes; /* that a payload may take beyond what LTTng's takes */
     bool is_cut;         /* not all of its fields are recorded */
@@ -46,7 +68,13 @@ struct traced_event {
 /* Fills a zeroed event, with memory of the arena. False: there is none. */
 bool describe_event(struct traced_event* traced, const struct ust_event* from, struct arena* arena);
 
-/* What the events' probe functions call (record.c). */
+/* What the events' probe functions call, with all values (at_once.c); and what is called before them, to see their arguments. */
+typedef int at_once_function(const struct ust_event_common* common, const char* values, void* probe_context,
+                             void* filter_context);
+at_once_function record_words, record_integers, record_values;
+void plumb_lttng_keep_arguments(void);
+
+/* What they call else, field by field (record.c). */
 extern struct ust_channel record_channel;
 
 #endif

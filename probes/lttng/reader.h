@@ -22,11 +22,12 @@
 #include <stdint.h>
 
 #define READER_BYTES 4096u
-#define READER_HEAD_BYTES 64u
+#define READER_HEAD_BYTES 112u
 #define READER_ROOM_BYTES (READER_BYTES - READER_HEAD_BYTES)
 #define READER_AGE_SHIFT 32
 #define READER_AGE (1ul << READER_AGE_SHIFT)
 #define READER_DEPTH_MASK (READER_AGE - 1)
+#define READER_ARGUMENTS 5u
 #define READER_LEVELS 2u /* of tracepoints in each other of which more is known */
 
 struct reader {
@@ -38,6 +39,7 @@ struct reader {
     const void* led_to[READER_LEVELS]; /* the probes of an event; NULL: not known */
     uint32_t given_up_age;             /* of the one that nobody waits for any more, and how deep it was; */
     uint32_t given_up_depth;           /* 0: none */
+    uintptr_t arguments[READER_ARGUMENTS]; /* of the tracepoint, as registers have them */
     unsigned char room[READER_ROOM_BYTES] __attribute__((aligned(16)));
 };
 

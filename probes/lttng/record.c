@@ -5,6 +5,7 @@
  * as a whole by commit: until then there is nothing that a kill, a jump or a fork could leave half done.
  */
 #include "event.h"
+#include "level.h"
 #include "reader.h"
 
 #include <plumb/abi/record.h>
@@ -63,30 +64,6 @@ static void take_back_room(struct reader* reader, const struct ust_context* cont
         }
         at += (uint32_t)(sizeof(*record) + (size_t)(record->end - record->payload) + SLACK_BYTES);
     }
-}
-
-/*
- * Code built with _LGPL_SOURCE does not say which event it is led to, nor where on the stack it is. From here to commit its level bears
- * the context's address, by which commit knows that it is from here.
- */
-static void know_level(struct reader* reader, const struct traced_event* traced, uintptr_t place) {
-    const unsigned long level = (reader->calls & READER_DEPTH_MASK) - 1;
-    if (level >= READER_LEVELS) return;
-    if (__builtin_expect(level != 0, 0) && reader->frames[0] != 0 && place >= reader->frames[0]) {
-        reader->calls = without_those_left(reader, reader->calls - 1, place) + 1;
-        know_level(reader, traced, place);
-        return;
-    }
-    if (__builtin_expect(reader->frames[level] != 0 && reader->led_to[level] == traced->probes, 1)) return;
-    __atomic_store_n(&reader->frames[level], place, __ATOMIC_RELAXED);
-    __atomic_store_n(&reader->led_to[level], traced->probes, __ATOMIC_RELAXED);
-}
-
-static void forget_level(struct reader* reader, uintptr_t place) {
-    const unsigned long level = (reader->calls & READER_DEPTH_MASK) - 1;
-    if (level >= READER_LEVELS || reader->frames[level] != place) return;
-    __atomic_store_n(&reader->led_to[level], NULL, __ATOMIC_RELAXED);
-    __atomic_store_n(&reader->frames[level], 0, __ATOMIC_RELAXED);
 }
 
 static int reserve_large(struct ust_context* context, struct traced_event* traced) {
@@ -319,8 +296,9 @@ static void write_field(struct ust_context* context, const void* from, size_t by
     }
 }
 
-/* Up to its NUL, or `bytes_max`. Where the program changes it meanwhile, its length is that of what was copied. */
-static void put_string(struct record* record, const struct step* step, const char* from, uint64_t bytes_max) {
+/* Up to its NUL, or `bytes_max` and what may be behind. Where the program changes it meanwhile, its length is that of what was copied. */
+static void put_string(struct record* record, const struct step* step, const char* from, uint64_t bytes_max,
+                       uint64_t more_bytes) {
     if (record->is_large && from != NULL) bytes_max = strnlen(from, bytes_max);
     uint64_t room = room_to_vary(record, step, 1, from != NULL ? bytes_max : 0);
     if (room == 0 || from == NULL) {
@@ -329,11 +307,10 @@ static void put_string(struct record* record, const struct step* step, const cha
     }
     room -= 1;
     const bool is_cut = bytes_max > room;
-    if (bytes_max < room) room = bytes_max;
+    if (bytes_max + more_bytes < room) room = bytes_max + more_bytes;
     const uint64_t copied = plumb_copy_string(record->at, from, room);
     if (copied > room && is_cut) record->is_cut = true;
-    record->at += copied > room ? room : copied;
-    *record->at++ = 0;
+    record->at += (copied > room ? room : copied) + 1; /* its NUL is there */
 }
 
 /* The rest of a text that ends before is zeros, as LTTng has it. */
@@ -346,18 +323,27 @@ static void put_text(struct record* record, const struct step* step, const char*
     record->at += put;
 }
 
-static void write_text(struct ust_context* context, const char* from, size_t bytes) {
+/* In a large record all is shared out by what was measured. */
+static uint64_t more_bytes_of(const struct record* record, bool ends_by_nul) {
+    return ends_by_nul && !record->is_large ? STRING_MORE_BYTES : 0;
+}
+
+static void put_text_of(struct ust_context* context, const char* from, size_t bytes, bool ends_by_nul) {
     struct record* const record = context->own;
     const struct step* const step = next_step(record);
     if (step->kind == STEP_STRING)
-        put_string(record, step, from, bytes);
+        put_string(record, step, from, bytes, more_bytes_of(record, ends_by_nul));
     else if (step->kind == STEP_TEXT || step->kind == STEP_SEQUENCE)
         put_text(record, step, from, bytes / step->size);
 }
 
+static void write_text(struct ust_context* context, const char* from, size_t bytes) {
+    put_text_of(context, from, bytes, false);
+}
+
 /* `bytes` counts the NUL. */
 static void write_string(struct ust_context* context, const char* from, size_t bytes) {
-    write_text(context, from, bytes != 0 ? bytes - 1 : 0);
+    put_text_of(context, from, bytes != 0 ? bytes - 1 : 0, true);
 }
 
 static struct ust_operations operations = {

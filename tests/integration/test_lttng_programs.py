@@ -15,7 +15,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
-from lttng_program import BUFFERS, PLUMB, PROGRAMS, STAND_INS  # noqa: E402
+from lttng_program import BUFFERS, EVERY_FIELD_EVENTS, PLUMB, PROGRAMS, STAND_INS  # noqa: E402
 from lttng_program import LttngProgramTest, SessionDaemon, leave_out_if_not_built, lines_of, program_counts  # noqa: E402
 
 
@@ -28,30 +28,36 @@ class SameAsLttng(LttngProgramTest):
         cls.daemon.__enter__()
         cls.addClassCleanup(cls.daemon.__exit__)
 
-    def check(self, *command):
+    def check(self, *command, rounds=3):
+        command = (command[0], rounds, *command[1:])
         self.daemon.record(self.directory / "lttng", *command)
         theirs = lines_of(self.directory / "lttng")
         self.record(*command)
         ours = lines_of(self.trace)
-        self.assertEqual(len(theirs), 34 * 3)
+        self.assertEqual(len(theirs), EVERY_FIELD_EVENTS * rounds)
         # An enumeration with ranges of more than 256 values is an integer in Plumb's description.
         theirs = [re.sub(r'(wide_enum: .* b = )\( "\w+" : container = (\d+) \)', r"\1\2", line) for line in theirs]
         self.assertEqual(ours, theirs)
 
     def test_c(self):
-        self.check(PROGRAMS / "lttng_every_field", 3)
+        self.check(PROGRAMS / "lttng_every_field")
 
     def test_cpp(self):
-        self.check(PROGRAMS / "lttng_every_field_cpp", 3)
+        self.check(PROGRAMS / "lttng_every_field_cpp")
+
+    def test_as_often_as_it_takes_to_go_the_other_way(self):
+        """Strings that are no arguments are tried a hundred times (at_once.c)."""
+        self.check(PROGRAMS / "lttng_every_field", rounds=60)
+        self.check(PROGRAMS / "lttng_every_field_cpp", rounds=60)
 
     def test_not_position_independent_and_not_optimised(self):
-        self.check(PROGRAMS / "lttng_every_field_plain", 3)
+        self.check(PROGRAMS / "lttng_every_field_plain")
 
     def test_with_read_side_inlined(self):
-        self.check(PROGRAMS / "lttng_every_field_lgpl", 3)
+        self.check(PROGRAMS / "lttng_every_field_lgpl")
 
     def test_loaded_provider(self):
-        self.check(PROGRAMS / "lttng_every_field_loaded", 3, PROGRAMS / "liblttng_every_field_probe.so")
+        self.check(PROGRAMS / "lttng_every_field_loaded", PROGRAMS / "liblttng_every_field_probe.so")
 
 
 class Exact(LttngProgramTest):

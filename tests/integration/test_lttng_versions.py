@@ -13,7 +13,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
-from lttng_program import BUFFERS, NEWEST, PLUMB, PROGRAMS  # noqa: E402
+from lttng_program import BUFFERS, EVERY_FIELD_EVENTS, NEWEST, PLUMB, PROGRAMS  # noqa: E402
 from lttng_program import STAND_INS, LttngProgramTest, leave_out_if_not_built, lines_of, program_counts  # noqa: E402
 
 
@@ -25,7 +25,7 @@ class WithNewestHeaders(LttngProgramTest):
     def check_lines(self, program, *arguments, newest_arguments=None):
         self.record(PROGRAMS / program, *arguments)
         expected = lines_of(self.trace)
-        self.assertEqual(len(expected), 34 * 3)
+        self.assertEqual(len(expected), EVERY_FIELD_EVENTS * 3)
         self.record(NEWEST / program, *(newest_arguments or arguments))
         self.assertEqual(lines_of(self.trace), expected)
 

@@ -126,3 +126,6 @@ SAME(ust_event_common, child, lttng_ust_event_common, child);
 SAME(ust_event_common, is_enabled, lttng_ust_event_common, enabled);
 SAME(ust_event_common, has_filter, lttng_ust_event_common, eval_filter);
 SAME(ust_event_common, run_filter, lttng_ust_event_common, run_filter);
+_Static_assert((int)UST_FILTER_ACCEPTS == (int)LTTNG_UST_EVENT_FILTER_ACCEPT &&
+                   (int)UST_FILTER_REJECTS == (int)LTTNG_UST_EVENT_FILTER_REJECT,
+               "what a filter says");

@@ -44,6 +44,15 @@ static void trace_all(int round) {
         lttng_ust_tracepoint(every_field, enums, value, 0);
     lttng_ust_tracepoint(every_field, wide_enum, 999);
     lttng_ust_tracepoint(every_field, unwritten, 1, "written", numbers);
+    lttng_ust_tracepoint(every_field, words, 18000000000000000000ull, -5, -0.0);
+    for (int bytes = 0; bytes <= 40; bytes++) {
+        const char* const end = "0123456789012345678901234567890123456789" + 40 - bytes;
+        lttng_ust_tracepoint(every_field, mixed, end, (uint8_t)bytes, "seven..", (int16_t)-bytes, 0.5, end,
+                             -1, "");
+        lttng_ust_tracepoint(every_field, in_registers, end, (uint8_t)bytes, end);
+    }
+    lttng_ust_tracepoint(every_field, made, "an argument", 1);
+    lttng_ust_tracepoint(every_field, made, long_text, 2);
     lttng_ust_tracepoint(every_field, nothing);
     lttng_ust_tracepoint(every_field, instance, 17);
     lttng_ust_tracepoint(every_field, other_instance, 18);

@@ -87,6 +87,32 @@ LTTNG_UST_TRACEPOINT_EVENT(
                                 lttng_ust_field_string_nowrite(hidden, b)
                                     lttng_ust_field_integer(int, last, a)))
 
+LTTNG_UST_TRACEPOINT_EVENT(every_field, words, LTTNG_UST_TP_ARGS(uint64_t, a, long, b, double, c),
+                           LTTNG_UST_TP_FIELDS(lttng_ust_field_integer_hex(uint64_t, a, a)
+                                                   lttng_ust_field_integer(long, b, b)
+                                                       lttng_ust_field_float(double, c, c)))
+
+/* The last one is in no register. */
+LTTNG_UST_TRACEPOINT_EVENT(
+    every_field, mixed,
+    LTTNG_UST_TP_ARGS(const char*, a, uint8_t, b, const char*, c, int16_t, d, double, e, const char*, f, long,
+                      g, const char*, h),
+    LTTNG_UST_TP_FIELDS(lttng_ust_field_string(a, a) lttng_ust_field_integer(uint8_t, b, b)
+                            lttng_ust_field_integer_nowrite(int16_t, unseen, d) lttng_ust_field_string(c, c)
+                                lttng_ust_field_integer(int16_t, d, d) lttng_ust_field_float(double, e, e)
+                                    lttng_ust_field_string(f, f) lttng_ust_field_string(again, a)
+                                        lttng_ust_field_integer(long, g, g) lttng_ust_field_string(h, h)))
+
+LTTNG_UST_TRACEPOINT_EVENT(
+    every_field, in_registers, LTTNG_UST_TP_ARGS(const char*, a, uint8_t, b, const char*, c),
+    LTTNG_UST_TP_FIELDS(lttng_ust_field_string(a, a) lttng_ust_field_integer(uint8_t, b, b)
+                            lttng_ust_field_string(c, c) lttng_ust_field_integer(int16_t, d, b - 200)))
+
+/* No argument, but what the provider makes of one. */
+LTTNG_UST_TRACEPOINT_EVENT(every_field, made, LTTNG_UST_TP_ARGS(const char*, a, uint8_t, b),
+                           LTTNG_UST_TP_FIELDS(lttng_ust_field_string(a, a + 1)
+                                                   lttng_ust_field_integer(uint8_t, b, b)))
+
 LTTNG_UST_TRACEPOINT_EVENT(every_field, nothing, LTTNG_UST_TP_ARGS(), LTTNG_UST_TP_FIELDS())
 
 LTTNG_UST_TRACEPOINT_EVENT_CLASS(every_field, of_class, LTTNG_UST_TP_ARGS(int, value),

@@ -1,0 +1,178 @@
+/*
+ * A whole record by one call.
+ *
+ * A probe function can lay out all values of an event for a filter, before it writes the first of them: each as a word, of a
+ * string its address. With nothing but numbers and strings a record is made of that by the filter, which then says no:
+ * so what would be a call for each field, and two around them, is one.
+ *
+ * A string is taken if it is one of the arguments of the tracepoint, which live longer than the call. What a provider makes of them
+ * itself may be gone when the filter is asked (in C++ it usually is): such an event goes the other way (record.c), field by field. So
+ * that it is known what the arguments are, the tracepoint leads to us first, and from there to the probe function.
+ */
+#include "event.h"
+#include "level.h"
+#include "reader.h"
+
+#include <plumb/abi/event.h>
+#include <plumb/abi/record.h>
+#include <plumb/detail/writer.h>
+
+#include <stddef.h>
+#include <string.h>
+
+#define PAYLOAD_ROOM_BYTES 512u
+#define SLACK_BYTES 32u /* the copy of strings, and that into the ring, touch a little more than they use */
+#define MISSES_MAX 100u
+
+#if defined(__x86_64__)
+/* As the calling convention has them: rdi is the probe function's data; of what is in no register nothing is known. */
+__asm__(".pushsection .text, \"ax\"\n"
+        ".p2align 4\n"
+        ".hidden plumb_lttng_keep_arguments\n"
+        ".globl plumb_lttng_keep_arguments\n"
+        ".type plumb_lttng_keep_arguments, @function\n"
+        "plumb_lttng_keep_arguments:\n"
+        ".cfi_startproc\n"
+        "endbr64\n"
+        "movq lttng_ust_urcu_reader@gottpoff(%rip), %rax\n"
+        "movq %fs:(%rax), %rax\n"
+        "testq %rax, %rax\n"
+        "jz 1f\n"
+        "movq %rsi, 64(%rax)\n"
+        "movq %rdx, 72(%rax)\n"
+        "movq %rcx, 80(%rax)\n"
+        "movq %r8, 88(%rax)\n"
+        "movq %r9, 96(%rax)\n"
+        "1: jmp *-8(%rdi)\n"
+        ".cfi_endproc\n"
+        ".size plumb_lttng_keep_arguments, . - plumb_lttng_keep_arguments\n"
+        ".popsection\n");
+_Static_assert(offsetof(struct reader, arguments) == 64 && READER_ARGUMENTS == 5, "as above");
+_Static_assert(offsetof(struct traced_event, common) - offsetof(struct traced_event, callback) == 8,
+               "as above");
+#endif
+
+static bool is_argument(const struct reader* reader, const char* pointer) {
+    const uintptr_t value = (uintptr_t)pointer;
+    return value == reader->arguments[0] || value == reader->arguments[1] || value == reader->arguments[2] ||
+           value == reader->arguments[3] || value == reader->arguments[4];
+}
+
+/* Where it ends, or NULL: it does not go this way. A place that many threads share has arguments of any of them. */
+static unsigned char* put_values(const struct traced_event* traced, const struct reader* reader,
+                                 const char* from, unsigned char* at, const unsigned char* end) {
+    for (const struct value* value = traced->values; value->kind != VALUE_END; value++) {
+        if (value->kind == VALUE_STRING) {
+            const char* string;
+            memcpy(&string, from, sizeof(string));
+            if (string == NULL || !is_argument(reader, string) || reader->owner == 0) return NULL;
+            const uint64_t room = (uint64_t)(end - at) - value->rest_bytes;
+            const uint64_t copied = plumb_copy_string(at, string, room);
+            if (__builtin_expect(copied > room, 0)) return NULL;
+            at += copied + 1;                      /* its NUL is there */
+        } else if (value->kind == VALUE_INTEGER) { /* its upper bytes are overwritten by what follows */
+            memcpy(at, from, sizeof(uint64_t));
+            at += value->size;
+        }
+        from += sizeof(uint64_t);
+    }
+    return at;
+}
+
+/* Call stacks, which an event has with its context, begin where the program called us. */
+__attribute__((cold, noinline)) static void emit_with_context(struct plumb_event* event, uint32_t enabled,
+                                                              const void* payload, uint32_t bytes,
+                                                              const void* entry) {
+    for (; enabled != 0; enabled &= enabled - 1)
+        plumb_emit_from(event, (uint32_t)__builtin_ctz(enabled), payload, bytes, entry);
+}
+
+__attribute__((cold, noinline)) static int not_at_once(struct traced_event* traced, struct reader* reader,
+                                                       const char* values) {
+    forget_level(reader, (uintptr_t)values);
+    if (__atomic_add_fetch(&traced->misses, 1, __ATOMIC_RELAXED) >= MISSES_MAX)
+        __atomic_store_n(&traced->common.has_filter, 0, __ATOMIC_RELAXED);
+    return UST_FILTER_ACCEPTS;
+}
+
+/* Nothing but numbers: the upper bytes of each are overwritten by what follows. */
+static unsigned char* put_integers(const struct value* value, uint32_t count, const char* from,
+                                   unsigned char* at) {
+    do {
+        memcpy(at, from, sizeof(uint64_t));
+        at += value->size;
+        from += sizeof(uint64_t);
+        value++;
+    } while (--count != 0);
+    return at;
+}
+
+/* plumb_emit() without a call, for one session; it does the rest. */
+static inline void emit(struct plumb_event* event, uint32_t enabled, const void* payload, uint32_t bytes) {
+#if defined(__x86_64__)
+    const uint32_t session = (uint32_t)__builtin_ctz(enabled);
+    const struct plumb_writer* const writer = plumb_setup.writers + session;
+    const uint32_t length = PLUMB_RECORD_HEADER_BYTES + bytes;
+    if (__builtin_expect((enabled & (enabled - 1)) == 0 && plumb_setup.rseq_offset != 0 &&
+                             length <= __atomic_load_n(&writer->record_limit, __ATOMIC_RELAXED),
+                         1)) {
+        if (__builtin_expect(plumb_write_fast(event, writer, payload, bytes) == PLUMB_SLOW, 0))
+            plumb_emit_slow(event, session, payload, bytes);
+        return;
+    }
+#endif
+    plumb_emit(event, payload, bytes);
+}
+
+static struct traced_event* traced_of(const struct ust_event_common* common) {
+    return (struct traced_event*)((unsigned char*)common - offsetof(struct traced_event, common));
+}
+
+__attribute__((always_inline)) static inline int finish(struct traced_event* traced, struct reader* reader,
+                                                        uint32_t enabled, const void* payload, uint32_t bytes,
+                                                        bool knows, const char* values) {
+    if (__builtin_expect(enabled >> PLUMB_MAX_SESSIONS == 0, 1))
+        emit(&traced->event, enabled, payload, bytes);
+    else
+        emit_with_context(&traced->event, enabled, payload, bytes, __builtin_dwarf_cfa());
+    if (__builtin_expect(plumb_thread_self.id != reader->thread_id, 0) && plumb_thread_self.id != 0)
+        reader->thread_id = plumb_thread_self.id; /* it has written something */
+    if (__builtin_expect(knows, 0)) forget_level(reader, (uintptr_t)values);
+    return UST_FILTER_REJECTS;
+}
+
+#define BEGIN_RECORD                                                                    \
+    struct traced_event* const traced = traced_of(common);                              \
+    struct reader* const reader = lttng_ust_urcu_reader;                                \
+    const uint32_t enabled = __atomic_load_n(&traced->event.enabled, __ATOMIC_RELAXED); \
+    (void)probe_context;                                                                \
+    (void)filter_context;                                                               \
+    if (__builtin_expect(enabled == 0 || reader == NULL, 0)) return UST_FILTER_REJECTS; \
+    const bool knows = know_level(reader, traced, (uintptr_t)values)
+
+int record_words(const struct ust_event_common* common, const char* values, void* probe_context,
+                 void* filter_context) {
+    BEGIN_RECORD;
+    return finish(traced, reader, enabled, values, traced->words_bytes, knows, values);
+}
+
+int record_integers(const struct ust_event_common* common, const char* values, void* probe_context,
+                    void* filter_context) {
+    unsigned char room[PLUMB_EVENT_MAX_FIELDS * 8 + 8] __attribute__((aligned(8)));
+    BEGIN_RECORD;
+    unsigned char* const end = put_integers(traced->values, traced->integer_count, values, room);
+    const uint32_t bytes = (uint32_t)(end - room);
+    if ((bytes & 7) != 0) memset(end, 0, 8);
+    return finish(traced, reader, enabled, room, bytes, knows, values);
+}
+
+int record_values(const struct ust_event_common* common, const char* values, void* probe_context,
+                  void* filter_context) {
+    unsigned char room[PAYLOAD_ROOM_BYTES + SLACK_BYTES] __attribute__((aligned(8)));
+    BEGIN_RECORD;
+    unsigned char* const end = put_values(traced, reader, values, room, room + PAYLOAD_ROOM_BYTES);
+    if (__builtin_expect(end == NULL, 0)) return not_at_once(traced, reader, values);
+    const uint32_t bytes = (uint32_t)(end - room);
+    if ((bytes & 7) != 0) memset(end, 0, 8);
+    return finish(traced, reader, enabled, room, bytes, knows, values);
+}
