@@ -25,6 +25,7 @@
 #include "consumerd/kernel/tracing_instances.h"
 #include "consumerd/places/other_users.h"
 #include "consumerd/sink/trace_directory.h"
+#include "trace/trace_reader.h"
 
 #include <plumb/abi/channel.h>
 
@@ -90,6 +91,20 @@ void tell(const RecordSummary& summary, const std::string& whose) {
     print_error("The trace is in {} ({}).\n", escaped(summary.directory), size_text(totals.progress.bytes));
 }
 
+/* Names are those that there are now, and what the events themselves tell: threads that have begun before, and are gone, have none. */
+Status tell_nameless(RecordSummary& summary) {
+    auto reader = TraceReader::open(summary.directory);
+    if (!reader) return reader.error();
+    ThreadCache cache;
+    std::uint64_t nameless = 0;
+    while (const Event* event = reader->next())
+        if (event->stream->has_named_spans && !event->stream->is_statedump && event->thread_id != 0 &&
+            reader->thread_span_of(*event, cache).thread == nullptr)
+            nameless++;
+    if (nameless != 0) summary.totals.not_described.push_back({"ended_before", nameless});
+    return ok();
+}
+
 /* What the recorder had not read of the kernel's buffers, beside `beside`. Reading takes events out of them, so what could
  * not be written stays there only as far as it was not read: the first failure ends it. The tracing instance is removed
  * when all of it is in the trace, and not before. */
@@ -110,6 +125,7 @@ Status add_kernel_events(std::uint64_t session_cookie, const Drain& beside, Reco
     (*drain)->add_to(summary.totals);
     drain->reset(); /* an instance that is read from can not be removed */
     if (!finished) return finished;
+    if (Status told = tell_nameless(summary); !told) summary.problems.push_back(told.error().message());
     if (Status removed = (*session)->remove(); !removed)
         summary.problems.push_back(removed.error().message());
     return ok();

@@ -268,6 +268,11 @@ std::string not_described_text(const NamedCount& missing) {
         return fmt::format("{} of processes, threads or objects not told again in later chunks, since there "
                            "were too many: what they write there has no names",
                            counted(missing.count, "entry"));
+    if (missing.name == "ended_before")
+        return fmt::format(
+            "{} of the kernel {} no name and no process: their threads had ended when `plumb extract` "
+            "looked. What the killed recorder wrote itself may name them",
+            counted(missing.count, "event"), missing.count == 1 ? "has" : "have");
     return fmt::format("{} of processes, threads or objects not described, for want of room in the channel's "
                        "tables: events of such processes and threads have no names, and addresses in such "
                        "objects no function",

@@ -118,6 +118,7 @@ class KilledRecorder(TracedProgramTest):
     def test_no_name_is_wrong(self):
         nameless = 0
         for calls in (300, 1000, 2000):
+            self.trace = self.trace.with_name(f"trace-{calls}")  # not where the one before is just being replaced
             recorder = self.begin(1000000, 300)
             self.wait_for_calls(calls)
             recorder.kill()
@@ -132,6 +133,24 @@ class KilledRecorder(TracedProgramTest):
             nameless += len(names.nameless)
             check_tools_read_it(self, self.trace)
         self.assertGreater(nameless, 0)
+
+    def test_what_is_extracted_of_a_thread_that_has_ended(self):
+        """Its calls have no name, and that is said, by extract and of the trace."""
+        seeks = "import os, time\nfor _ in range(3000):\n  os.lseek(0, 0, 0); time.sleep(0.0005)"
+        recorder = subprocess.Popen([PLUMB, "record", "-q", "-o", self.trace, "--force", "-k", CALLS, "--", sys.executable, "-c", seeks],
+                                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (recorder.kill(), recorder.wait(), recorder.stderr.close()))
+        self.addCleanup(subprocess.run, [PLUMB, "extract", "--remove"], capture_output=True, timeout=60, check=False)
+        time.sleep(1)
+        recorder.kill()
+        recorder.communicate()
+        time.sleep(3)
+        done = subprocess.run([PLUMB, "extract", "-o", self.trace, "--force"], capture_output=True, text=True, timeout=60, check=True)
+        names = Names(self.trace)
+        self.assertGreater(names.all_nameless, 0)
+        said = rf"{names.all_nameless:,} events of the kernel have no name and no process: their threads had ended"
+        self.assertIn(said, done.stderr)
+        self.assertIn(said, names.said)
 
     def test_all_names_at_a_normal_end(self):
         recorder = self.begin(3000, 300)
