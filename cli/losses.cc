@@ -286,8 +286,28 @@ std::string left_text(std::uint64_t unread_bytes, std::uint64_t untold_losses, b
     return has_kernel_events ? text + " and events of the kernel" : text;
 }
 
+namespace {
+
+/* Of a chunk that has none: what its recording has, as a whole. Nothing: it has none, either. */
+std::vector<std::string> whole_recording(const std::filesystem::path& chunk, const TraceReader& reader) {
+    if (!is_one_of_several(chunk.filename().native())) return {};
+    const auto whole = losses_in(chunk.parent_path(), reader);
+    if (!whole) return {};
+    std::vector<std::string> lines{
+        "chunks have no summary.json of their own, for which there was no room: what is "
+        "missing there is not counted above. Of the whole recording, its own summary.json says:"};
+    for (const std::string& line : whole->lost)
+        lines.push_back("  " + line);
+    for (const std::string& line : whole->other)
+        lines.push_back("  " + line);
+    return lines;
+}
+
+} // namespace
+
 RecordedLosses recorded_losses(const std::string& opened, const TraceReader& reader) {
     RecordedLosses all;
+    std::map<std::string, std::vector<std::string>> recordings_told;
     const std::vector<Recorded> recordings = recordings_of(opened, reader);
     all.is_known = !recordings.empty();
     const auto is_ours = [](const auto& layout) { return layout->is_of_plumb(); };
@@ -320,6 +340,8 @@ RecordedLosses recorded_losses(const std::string& opened, const TraceReader& rea
         all.events.reset();
         if (losses.error().number() != ENOENT)
             all.without_summary.push_back(start + escaped(losses.error().message()));
+        else if (const auto whole = whole_recording(each.folder, reader); !is_written && !whole.empty())
+            recordings_told.emplace(each.folder.parent_path(), whole);
         else if (!is_written)
             all.without_summary.push_back(start + "the trace has no summary.json: its recorder was killed, "
                                                   "or runs where it is not seen, or the folder was "
@@ -327,6 +349,8 @@ RecordedLosses recorded_losses(const std::string& opened, const TraceReader& rea
                                                   "and nobody knows how much (`plumb extract` "
                                                   "makes a trace of what a killed one left).");
     }
+    for (const auto& [folder, lines] : recordings_told)
+        all.without_summary.insert(all.without_summary.end(), lines.begin(), lines.end());
     return all;
 }
 

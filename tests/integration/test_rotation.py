@@ -208,6 +208,19 @@ class Rotation(TracedProgramTest):
             self.assertEqual(text.stderr, "")
             self.assertIn('comm = "writer-1"', text.stdout)
 
+    def test_of_a_chunk_without_a_summary_that_of_the_recording_tells(self):
+        self.record("--rotate-period", "200ms", program=(WRITERS, 100, 4000, 2))
+        chunk = self.chunks()[1]
+        (chunk / "summary.json").unlink()
+        chunk.rename(chunk.with_name(chunk.name + ".part"))
+        whole = json.loads((self.trace / "summary.json").read_text())
+        whole.update(complete=False, events_lost=12345, events_lost_by_cause={"not_written": 12345})
+        (self.trace / "summary.json").write_text(json.dumps(whole))
+        said = subprocess.run([PLUMB, "view", "--summary", self.trace], capture_output=True, text=True, timeout=100, check=False).stderr
+        self.assertIn("no summary.json of their own", said)
+        self.assertEqual(said.count("12,345 events not_written"), 1)
+        self.assertNotIn("was killed", said)
+
     def test_chunks_end_when_they_are_large_enough(self):
         written = self.record("--rotate-size", "1M", program=(WRITERS, 400, 4000, 4))
         chunks = self.chunks()
