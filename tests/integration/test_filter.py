@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import unittest
 from pathlib import Path
 
@@ -135,10 +136,13 @@ int main(int argc, char** argv) {
                 while len(listed) < len(recorders):
                     listed = json.loads(subprocess.run([PLUMB, "list", "--json"], capture_output=True, text=True,
                                                        check=True).stdout)["sessions"]
-            for _ in range(100):
-                shown = subprocess.run([PLUMB, "list"], capture_output=True, text=True, check=True).stdout
-                if shown.count("shop:order if ...") == 2:
+            until = time.monotonic() + 60
+            while time.monotonic() < until:
+                shown = json.loads(subprocess.run([PLUMB, "list", "--json"], capture_output=True, text=True, check=True).stdout)
+                if sum(bool(session["patterns"]) for session in shown["sessions"]) == len(recorders):
                     break
+            time.sleep(0.5)  # what the program has been asked for by the last one, it has done
+            shown = subprocess.run([PLUMB, "list"], capture_output=True, text=True, check=True).stdout
             self.assertEqual(shown.count("shop:order if ..."), 2, shown)
             self.trace_once(program)
             self.trace_once(program)
