@@ -21,8 +21,7 @@
 #include <string.h>
 
 #define PAYLOAD_ROOM_BYTES 512u
-#define SLACK_BYTES 32u /* the copy of strings, and that into the ring, touch a little more than they use */
-#define MISSES_MAX 100u
+#define MISSES_MAX 10u
 
 #if defined(__x86_64__)
 /* As the calling convention has them: rdi is the probe function's data; of what is in no register nothing is known. */
@@ -87,12 +86,29 @@ __attribute__((cold, noinline)) static void emit_with_context(struct plumb_event
         plumb_emit_from(event, (uint32_t)__builtin_ctz(enabled), payload, bytes, entry);
 }
 
+/* The probe function will lay out all values once more, so of an event to which that happens again and again they are not asked for. */
 __attribute__((cold, noinline)) static int not_at_once(struct traced_event* traced, struct reader* reader,
                                                        const char* values) {
     forget_level(reader, (uintptr_t)values);
     if (__atomic_add_fetch(&traced->misses, 1, __ATOMIC_RELAXED) >= MISSES_MAX)
         __atomic_store_n(&traced->common.has_filter, 0, __ATOMIC_RELAXED);
     return UST_FILTER_ACCEPTS;
+}
+
+/* What does not fit into the stack is put into a scratch buffer, or is no argument. */
+__attribute__((cold, noinline)) static int record_large_values(struct traced_event* traced,
+                                                               struct reader* reader, const char* values) {
+    unsigned char* const scratch = plumb_scratch_acquire();
+    if (scratch == NULL) return not_at_once(traced, reader, values);
+    unsigned char* const end = put_values(traced, reader, values, scratch, scratch + LARGE_ROOM_BYTES);
+    if (end != NULL) {
+        memset(end, 0, 8);
+        plumb_emit_large(&traced->event, scratch, (uint32_t)(end - scratch), 0);
+    }
+    plumb_scratch_release(scratch);
+    if (end == NULL) return not_at_once(traced, reader, values);
+    forget_level(reader, (uintptr_t)values);
+    return UST_FILTER_REJECTS;
 }
 
 /* Nothing but numbers: the upper bytes of each are overwritten by what follows. */
@@ -171,7 +187,7 @@ int record_values(const struct ust_event_common* common, const char* values, voi
     unsigned char room[PAYLOAD_ROOM_BYTES + SLACK_BYTES] __attribute__((aligned(8)));
     BEGIN_RECORD;
     unsigned char* const end = put_values(traced, reader, values, room, room + PAYLOAD_ROOM_BYTES);
-    if (__builtin_expect(end == NULL, 0)) return not_at_once(traced, reader, values);
+    if (__builtin_expect(end == NULL, 0)) return record_large_values(traced, reader, values);
     const uint32_t bytes = (uint32_t)(end - room);
     if ((bytes & 7) != 0) memset(end, 0, 8);
     return finish(traced, reader, enabled, room, bytes, knows, values);

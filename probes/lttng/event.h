@@ -8,6 +8,7 @@
 #include "abi.h"
 #include "arena.h"
 
+#include <plumb/abi/record.h>
 #include <plumb/runtime.h>
 
 #include <stdbool.h>
@@ -25,6 +26,11 @@ enum step_kind {
 
 /* A string that ends by a NUL may be copied by as many bytes at once, and be longer by less than as many than when it was measured. */
 #define STRING_MORE_BYTES 16u
+
+/* The copy of strings, and the one into the ring, touch a little more than they use. */
+#define SLACK_BYTES 32u
+/* Of a payload in a scratch buffer. */
+#define LARGE_ROOM_BYTES (PLUMB_RECORD_MAX_BYTES - PLUMB_RECORD_HEADER_BYTES - SLACK_BYTES)
 
 struct step {
     uint8_t kind; /* enum step_kind */

@@ -28,10 +28,7 @@ struct record {
     unsigned char payload[] __attribute__((aligned(16)));
 };
 
-/* The copy of strings, and the one into the ring, touch a little more than they use. */
-#define SLACK_BYTES 32u
 /* In a scratch buffer, at whose start plumb_emit_large() wants the payload. */
-#define LARGE_ROOM_BYTES (PLUMB_RECORD_MAX_BYTES - PLUMB_RECORD_HEADER_BYTES - SLACK_BYTES)
 #define LARGE_RECORD_AT ((LARGE_ROOM_BYTES + SLACK_BYTES + 15u) & ~15u)
 _Static_assert(LARGE_RECORD_AT + sizeof(struct record) <= PLUMB_SCRATCH_BYTES,
                "a record fits a scratch buffer");

@@ -46,7 +46,7 @@ class SameAsLttng(LttngProgramTest):
         self.check(PROGRAMS / "lttng_every_field_cpp")
 
     def test_as_often_as_it_takes_to_go_the_other_way(self):
-        """Strings that are no arguments are tried a hundred times (at_once.c)."""
+        """Strings that are no arguments are tried ten times (at_once.c)."""
         self.check(PROGRAMS / "lttng_every_field", rounds=60)
         self.check(PROGRAMS / "lttng_every_field_cpp", rounds=60)
 
