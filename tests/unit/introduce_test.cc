@@ -136,6 +136,16 @@ TEST(BuildIds, AreFoundAmongOtherNotes) {
     EXPECT_EQ(build_id_in(note(NT_GNU_BUILD_ID, gnu, std::string(31, 'l'))), std::string(31, 'l'));
 }
 
+/* Whose names and contents end anywhere: each part is filled up to a word. */
+TEST(BuildIds, AreFoundBehindNotesOfAllLengths) {
+    for (size_t name = 0; name < 9; name++)
+        for (size_t content = 0; content < 9; content++)
+            EXPECT_EQ(build_id_in(note(NT_GNU_ABI_TAG, std::string(name, 'n'), std::string(content, 'c')) +
+                                  note(NT_GNU_BUILD_ID, gnu, "id")),
+                      "id")
+                << name << " " << content;
+}
+
 TEST(BuildIds, AreTheLinkersOwn) {
     EXPECT_EQ(build_id_in(note(NT_GNU_BUILD_ID, "Go\0\0", "go")), "");
     EXPECT_EQ(build_id_in(note(NT_GNU_BUILD_ID, "GNU", "three")), "") << "a name without its end";
