@@ -2,6 +2,7 @@
 // The kernel's events by plumb.ko: what is taken of what the module tells of itself, which of it is chosen, what the module is
 // asked for then, and what is said when it refuses. The module is one of this test's own: it answers by the system call that
 // plumb.ko has; /proc/kallsyms and tracefs are files that lie in their place.
+#include "consumerd/channel/channel_reader.h"
 #include "consumerd/control/user_directory.h"
 #include "consumerd/kernel/module_events.h"
 #include "tests/support/bpf_machine.h"
@@ -407,6 +408,13 @@ TEST_F(StartedModuleEvents, EachIsSwitchedOnUnderTheIdOfItsPlace) {
     Channel made = channel();
     ASSERT_TRUE(events.attach(made));
     EXPECT_THAT(module_.asked, ElementsAre(fmt::format("channel {}", made.fd())));
+    auto reader = ChannelReader::open(made.bytes());
+    ASSERT_TRUE(reader);
+    reader->scan_events();
+    ASSERT_EQ(reader->events().size(), events.chosen().size());
+    for (std::uint32_t i = 0; i < events.chosen().size(); i++)
+        EXPECT_EQ(reader->find_event(PLUMB_EVENT_ID_FIRST + i)->description.full_name(),
+                  events.chosen()[i].description.full_name());
     module_.asked.clear();
     ASSERT_TRUE(events.start());
     EXPECT_THAT(module_.asked, ElementsAre("probe vfs_read+16 flags 0 is 1", "probe vfs_read+0 flags 1 is 2",
