@@ -243,6 +243,19 @@ TEST(DwarfExpressions, AreAsLongAsOneNeeds) {
     EXPECT_EQ(value_of(constants), 7U);
 }
 
+TEST(DwarfExpressions, OfALengthThatNobodyNeedsAreNone) {
+    const auto skipping =
+        [](uint64_t bytes) { /* 7, and over all the rest */
+                             return joined({{0x37, 0x2f}, little_endian(bytes - 4, 2), Bytes(bytes - 4)});
+        };
+    EXPECT_EQ(value_of(skipping(4096)), 7U);
+    EXPECT_EQ(value_of(skipping(4097)), Maybe());
+    uint64_t result = 0;
+    TestMemory long_length({0x81, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00, 0x35});
+    EXPECT_TRUE(evaluate(long_length, Registers(), start, nullptr, result)) << "1, in ten bytes";
+    EXPECT_EQ(result, 5U);
+}
+
 TEST(DwarfExpressions, OfOtherOperationsAreNone) {
     const auto is_known = [](unsigned code) {
         return code == 0x03 || code == 0x06 || (code >= 0x08 && code <= 0x17) ||
