@@ -30,7 +30,7 @@ NO_CALL = re.compile(r"(?:return|static_assert|PLUMB_STATIC_ASSERT|PLUMB_ABI_\w+
 # Lines that only the compiler looks at.
 LEFT_ALONE = re.compile(r"static_assert|STATIC_ASSERT|PLUMB_ABI_|^\s*template\b|^\s*using |\boperator|alignas|__attribute__|= 0;$|= default|"
                         r"= delete|\[\[(?!maybe_unused)", re.M)
-HIDDEN = re.compile(r'//[^\n]*|/\*.*?\*/|R"\((?:.*?)\)"|"(?:\\.|[^"\\\n])*"|(?<![\w])\'(?:\\.|[^\'\\\n])\'|'
+HIDDEN = re.compile(r'//[^\n]*|/\*.*?\*/|R"(?P<mark>\w*)\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|(?<![\w])\'(?:\\.|[^\'\\\n])\'|'
                     r"^[ \t]*#(?:\\\n|/\*.*?\*/|[^\n])*", re.S | re.M)
 
 
