@@ -56,7 +56,8 @@ struct Common {
     Bytes augmentation_data = {0x00}; /* absolute pointers */
     Bytes factors = {1, 0x78};        /* 1 and -8 */
     uint8_t return_register = 16;
-    Bytes addresses = {}; /* of version 4: their size, and that of segments */
+    Bytes addresses = {};     /* of version 4: their size, and that of segments */
+    bool is_relative = false; /* pointers have 4 bytes, from where they stand */
 };
 struct Function {
     uint64_t first, bytes;
@@ -92,8 +93,12 @@ protected:
             const Bytes row =
                 joined({little_endian(functions[i].first - object_start, 4), little_endian(place, 4)});
             std::memcpy(bytes.data() + table + i * 8, row.data(), 8);
-            add_entry(joined({little_endian(place + 4 - entry, 4), little_endian(functions[i].first, 8),
-                              little_endian(functions[i].bytes, 8), has_sizes ? Bytes{0} : Bytes(),
+            const Bytes range =
+                common.is_relative
+                    ? joined({little_endian(functions[i].first - (object_start + place + 8), 4),
+                              little_endian(functions[i].bytes, 4)})
+                    : joined({little_endian(functions[i].first, 8), little_endian(functions[i].bytes, 8)});
+            add_entry(joined({little_endian(place + 4 - entry, 4), range, has_sizes ? Bytes{0} : Bytes(),
                               functions[i].instructions}));
         }
     }
@@ -324,6 +329,18 @@ TEST_F(FrameInstructions, AreThoseOfTheFunctionThatTheInstructionIsIn) {
     }
 }
 
+/* As compilers write them. */
+TEST_F(FrameInstructions, FunctionsMayBeSaidFromWhereTheEntryStands) {
+    Common relative;
+    relative.augmentation_data = {0x1b};
+    relative.is_relative = true;
+    EXPECT_EQ(said({0x83, 2}, usual, relative), "r7+8 3:at cfa-16 16:at cfa-8");
+    EXPECT_EQ(said({}, usual, relative, 255), "r7+8 16:at cfa-8");
+    EXPECT_EQ(said({}, usual, relative, 256), "none");
+    EXPECT_EQ(said({0x45, 0x0e, 99}, usual, relative, 4), "r7+8 16:at cfa-8");
+    EXPECT_EQ(said({0x45, 0x0e, 99}, usual, relative, 5), "r7+99 16:at cfa-8");
+}
+
 /* ---- a caller's registers ---- */
 
 TEST_F(FrameInstructions, MakeTheCallersRegisters) {
@@ -334,6 +351,7 @@ TEST_F(FrameInstructions, MakeTheCallersRegisters) {
     Registers registers, caller;
     registers.set(register_rsp, cfa - 8);
     registers.set(register_rbx, 5);
+    registers.set(register_rip, code_start);
     uint64_t found = 0;
     const auto applied = [&](const Bytes& instructions) {
         EXPECT_NE(said(instructions), "none");
