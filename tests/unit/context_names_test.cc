@@ -75,8 +75,9 @@ TEST(ContextNames, ACallStackHasADepth) {
               depth(PLUMB_CALLSTACK_MAX_DEPTH));
     EXPECT_EQ(chosen({"callstack-user:32,callstack:7"}), depth(7)) << "the last one counts";
     EXPECT_EQ(chosen({"callstack:32,callstack"}), depth(32));
-    for (const std::string wrong : {"0", "", "x", "-1", "1x", "1 ", "99999999999",
-                                    std::to_string(PLUMB_CALLSTACK_MAX_DEPTH + 1).c_str()})
+    const std::string deeper = std::to_string(PLUMB_CALLSTACK_MAX_DEPTH + 1);
+    for (const std::string& wrong :
+         std::vector<std::string>{"0", "", "x", "-1", "1x", "1 ", "99999999999", deeper})
         EXPECT_THAT(chosen({"callstack:" + wrong}),
                     StartsWith("callstack:" + wrong + ": a depth is a number of frames from 1 to"));
     EXPECT_THAT(chosen({"vpid:3"}), StartsWith("vpid:3: nothing is counted there."));

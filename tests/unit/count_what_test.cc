@@ -122,6 +122,8 @@ TEST(CountWhat, TextsAreKeysUpToTheirLimit) {
         const std::string text(length, 'a' + static_cast<char>(length % 26));
         const std::string shown = length > 112 ? "cut '" + text.substr(0, 112) + "'" : "'" + text + "'";
         EXPECT_EQ(key_of(at(PLUMB_FIELD_STRING, 1), "." + text + std::string(1, '\0') + "behind"), shown);
+        EXPECT_EQ(key_of(at(PLUMB_FIELD_STRING, 1), "." + text + std::string(1, '\0')), shown)
+            << "nothing is behind it";
         EXPECT_EQ(key_of(at(PLUMB_FIELD_STRING, 1), "." + text), shown) << "its end is missing";
         EXPECT_EQ(key_of(at(PLUMB_FIELD_TEXT, 1), "." + counted(text) + "behind"), shown);
     }
