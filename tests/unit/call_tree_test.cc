@@ -151,5 +151,19 @@ TEST(CallTree, LeavesOutWhatWouldMakeASumTooLarge) {
     EXPECT_EQ(counted.beyond_sum, 3u);
 }
 
+TEST(CallTree, LeavesOutFractionsWithWhichASumWouldBeTooLarge) {
+    KernelLikeTrace trace;
+    const uint32_t whole = trace.add("whole", "u64 w;", stack),
+                   real = trace.add("real", "floating_point { exp_dig = 11; mant_dig = 53; } w;", stack);
+    trace.event(whole, 1, 7, stack_of(0x10, 0x20, 0x30).add(uint64_t{1} << 63));
+    trace.event(real, 2, 7, stack_of(0x10, 0x20, 0x30).add(1e19));
+    trace.event(real, 3, 7, stack_of(0x10, 0x20, 0x30).add(9e18));
+    CallTreeOptions options;
+    options.weight = "w";
+    const Counted counted = count(trace.made(), options);
+    EXPECT_EQ(counted.stacks, 2u);
+    EXPECT_EQ(counted.beyond_sum, 1u);
+}
+
 } // namespace
 } // namespace plumb

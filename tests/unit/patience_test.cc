@@ -143,12 +143,12 @@ TEST_F(PatienceTest, WhoIsStoppedIsToldOfAndGivenUp) {
         worker.stop();
         EXPECT_EQ(give_up_in(34), 0u);
         EXPECT_THAT(said_, IsEmpty()) << "it may be for a moment";
-        EXPECT_EQ(give_up_in(3), 0u);
+        EXPECT_EQ(give_up_in(1), 0u);
         EXPECT_THAT(said_, ElementsAre(fmt::format(
                                "the worker of session web (process {0}) does not answer: it is stopped, "
                                "and `kill -CONT {0}` has it go on.",
                                worker.id())));
-        EXPECT_EQ(37 + give_up_in(200), is_short ? 51u : 101u);
+        EXPECT_EQ(35 + give_up_in(200), is_short ? 51u : 101u);
         EXPECT_THAT(why_, StartsWith(said_[0])) << "and it was said once";
     }
 }
@@ -172,12 +172,12 @@ TEST_F(PatienceTest, WhoShowsNoLifeIsGivenUpLater) {
         begin(is_short);
         const Worker worker;
         patience_->watch("it", worker.id());
-        EXPECT_EQ(give_up_in(33), 0u);
+        EXPECT_EQ(give_up_in(35), 0u);
         EXPECT_THAT(said_, IsEmpty());
-        EXPECT_EQ(give_up_in(6), 0u);
+        EXPECT_EQ(give_up_in(1), 0u);
         EXPECT_THAT(
             said_, ElementsAre(fmt::format("it (process {}) does not answer: its state is S.", worker.id())));
-        EXPECT_EQ(39 + give_up_in(1000), is_short ? 101u : 601u);
+        EXPECT_EQ(36 + give_up_in(1000), is_short ? 101u : 601u);
         EXPECT_THAT(said_, testing::SizeIs(1));
     }
 }
