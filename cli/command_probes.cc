@@ -7,7 +7,8 @@
 
 namespace plumb {
 
-Result<CommandProbes> CommandProbes::find(const std::vector<std::string>& preload, bool jvm) {
+Result<CommandProbes> CommandProbes::find(const std::vector<std::string>& preload, bool jvm,
+                                          const std::string& jvm_agent_options) {
     CommandProbes probes;
     const char* const inherited = std::getenv("LD_PRELOAD");
     if (!preload.empty()) {
@@ -16,7 +17,7 @@ Result<CommandProbes> CommandProbes::find(const std::vector<std::string>& preloa
         probes.preload_ = std::move(*found);
     }
     if (!jvm) return probes;
-    auto java = java_tool_options(std::getenv("JAVA_TOOL_OPTIONS"));
+    auto java = java_tool_options(std::getenv("JAVA_TOOL_OPTIONS"), jvm_agent_options);
     if (!java) return java.error();
     probes.java_options_ = std::move(*java);
     auto runtime = runtime_variable("jvm", preload.empty() ? inherited : probes.preload_.c_str());

@@ -15,7 +15,8 @@ namespace plumb {
 class CommandProbes {
 public:
     /* Behind what this process has inherited. An error names what was not found. */
-    static Result<CommandProbes> find(const std::vector<std::string>& preload, bool jvm);
+    static Result<CommandProbes> find(const std::vector<std::string>& preload, bool jvm,
+                                      const std::string& jvm_agent_options);
 
     void add_to(std::vector<std::pair<std::string, std::string>>& environment) const;
 

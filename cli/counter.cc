@@ -128,7 +128,8 @@ Status Counter::check_words() {
 
 Status Counter::prepare() {
     if (Status sensible = check_words(); !sensible) return sensible.error().as(wrong_words);
-    auto probes = CommandProbes::find(options_.what.preload, options_.what.jvm);
+    auto probes =
+        CommandProbes::find(options_.what.preload, options_.what.jvm, options_.what.jvm_agent_options);
     if (!probes) return probes.error();
     probes_ = std::move(*probes);
     for (const std::uint32_t process_id : options_.what.process_ids) {
@@ -184,7 +185,9 @@ Status Counter::look_at_attached() {
     std::size_t reachable = 0;
     std::map<std::uint32_t, std::string> without_agent;
     for (const auto& [process_id, start_ns] : attached_)
-        if (const Status agent = options_.what.jvm ? attach_jvm_agent(process_id) : ok(); !agent)
+        if (const Status agent =
+                options_.what.jvm ? attach_jvm_agent(process_id, options_.what.jvm_agent_options) : ok();
+            !agent)
             without_agent[process_id] = agent.error().message();
     for (const auto& [process_id, start_ns] : attached_) {
         const std::vector<ProcessSlot> slots = session_->state().processes();

@@ -6,6 +6,7 @@
 #include "cli/jvm.h"
 #include "cli/output.h"
 #include "cli/session_commands.h"
+#include "cli/shared_options.h"
 
 #include <memory>
 
@@ -16,13 +17,14 @@ struct ChangeWords {
     SessionWords session;
     RuleWords rules;
     bool all = false, jvm = false;
+    std::string jvm_agent_options;
 };
 
 /* Behind the rules, so that each JVM is asked for all that is wanted as the agent comes. */
-int attach_agents(const std::vector<std::uint32_t>& process_ids) {
+int attach_agents(const std::vector<std::uint32_t>& process_ids, const std::string& options) {
     int status = 0;
     for (const std::uint32_t process_id : process_ids)
-        if (const Status attached = attach_jvm_agent(process_id); !attached)
+        if (const Status attached = attach_jvm_agent(process_id, options); !attached)
             status = complain(attached.error());
     return status;
 }
@@ -36,7 +38,8 @@ int run_change(const std::string& command, const ChangeWords& words) {
     Json request = {{"session", words.session.session}, {"rules", *rules}};
     if (words.all) request["all"] = true;
     const int status = ask_for(command, request, words.session.json);
-    return status == 0 && words.jvm ? attach_agents(words.rules.process_ids) : status;
+    return status == 0 && words.jvm ? attach_agents(words.rules.process_ids, words.jvm_agent_options)
+                                    : status;
 }
 
 void add_enable(CLI::App& app) {
@@ -52,6 +55,7 @@ void add_enable(CLI::App& app) {
         ->add_flag("--jvm", words->jvm,
                    "Load the agent for Java into the JVMs of -p, for events like jvm:monitor_*")
         ->needs("--pid");
+    add_allocation_interval(*command, words->jvm_agent_options);
     command->footer("Also while the session records. Returns when it is true in every process; those that "
                     "could not\nfollow are named.");
     command->callback([words] {

@@ -189,13 +189,14 @@ bool sees_same_file(const std::string& folder, const std::string& path) {
 
 } // namespace
 
-Result<std::string> java_tool_options(const char* inherited) {
+Result<std::string> java_tool_options(const char* inherited, const std::string& agent_options) {
     const auto agent = find_probe("jvm");
     if (!agent) return agent.error();
     if (agent->find('=') != std::string::npos)
         return Error("{} cannot be an agent: a JVM takes what follows a \"=\" for the agent's options.",
                      *agent);
-    const auto option = quoted_for_java("-agentpath:" + *agent);
+    const auto option =
+        quoted_for_java("-agentpath:" + *agent + (agent_options.empty() ? "" : "=") + agent_options);
     if (!option) return option.error();
     std::string value = inherited != nullptr ? inherited : "";
     return value + (value.empty() ? "" : " ") + *option;
@@ -205,7 +206,7 @@ bool has_jvm_agent(std::uint32_t process_id) {
     return maps_file_named(process_id, "/libplumb-jvm.so").value_or(false);
 }
 
-Status attach_jvm_agent(std::uint32_t process_id) {
+Status attach_jvm_agent(std::uint32_t process_id, const std::string& agent_options) {
     const auto agent = find_probe("jvm");
     if (!agent) return agent.error();
     if (const Status may = may_be_asked(process_id); !may) return may.error();
@@ -222,7 +223,7 @@ Status attach_jvm_agent(std::uint32_t process_id) {
     if (const Status listens = begin_listening(process_id, folder, number, path); !listens)
         return listens.error();
     using std::string_literals::operator""s;
-    const auto answer = ask_jvm(path, "1\0load\0"s + *agent + "\0true\0\0"s);
+    const auto answer = ask_jvm(path, "1\0load\0"s + *agent + "\0true\0"s + agent_options + "\0"s);
     if (!answer) return answer.error().with("The JVM of process {}", process_id);
     if (answer->starts_with("0\n") && answer->find("not loaded") == std::string::npos &&
         has_jvm_agent(process_id))

@@ -11,12 +11,12 @@
 
 namespace plumb {
 
-/* JAVA_TOOL_OPTIONS with the agent behind what is there already. `inherited` may be nullptr. */
-Result<std::string> java_tool_options(const char* inherited);
+/* JAVA_TOOL_OPTIONS with the agent, and its options, behind what is there already. `inherited` may be nullptr. */
+Result<std::string> java_tool_options(const char* inherited, const std::string& agent_options);
 
 /* Has the JVM load the agent, as jcmd would. When this returns, what recordings want of it is asked for already. An agent that is there
- * stays as it is. Nothing is sent to a process that is no JVM, or that would do anything else than attach. */
-Status attach_jvm_agent(std::uint32_t process_id);
+ * stays as it is, but for options that change it. Nothing is sent to a process that is no JVM, or that would do anything else than attach. */
+Status attach_jvm_agent(std::uint32_t process_id, const std::string& agent_options);
 
 /* Whether the agent is in it. */
 bool has_jvm_agent(std::uint32_t process_id);

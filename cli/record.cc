@@ -52,7 +52,7 @@ void add_what(CLI::App& command, RecordOptions& options) {
                     "Load a probe into the command: pthread, lttng. May be repeated")
         ->type_name("PROBE")
         ->allow_extra_args(false);
-    add_jvm_option(command, options.jvm);
+    add_jvm_option(command, options.jvm, options.jvm_agent_options);
     command
         .add_option(
             "-p,--pid", options.process_ids,

@@ -25,6 +25,7 @@ struct RecordOptions {
     std::vector<std::string> context;          /* lists of what records have besides */
     std::vector<std::string> preload;
     bool jvm = false;                /* the agent for Java, into the command and what is attached to */
+    std::string jvm_agent_options;   /* what is given it; empty: as it is */
     std::optional<std::string> mode; /* discard */
     bool snapshot = false; /* a flight recorder: nothing is written until somebody asks, or the end */
     std::string subbuf_size;

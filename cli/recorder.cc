@@ -163,7 +163,7 @@ static bool is_end_waiting() {
 /* Everything that can be refused before anything is made. */
 Status Recorder::prepare() {
     if (Status sensible = check_words(); !sensible) return sensible.error().as(wrong_words);
-    auto probes = CommandProbes::find(options_.preload, options_.jvm);
+    auto probes = CommandProbes::find(options_.preload, options_.jvm, options_.jvm_agent_options);
     if (!probes) return probes.error();
     probes_ = std::move(*probes);
     while (options_.directory.size() > 1 && options_.directory.back() == '/')

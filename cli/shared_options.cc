@@ -3,6 +3,10 @@
 #include "cli/command.h"
 #include "cli/option_checks.h"
 
+#include <cstdint>
+#include <limits>
+#include <string>
+
 namespace plumb {
 
 void add_context_option(CLI::App& command, RecordOptions& options) {
@@ -17,8 +21,28 @@ void add_context_option(CLI::App& command, RecordOptions& options) {
         ->allow_extra_args(false);
 }
 
-void add_jvm_option(CLI::App& command, bool& jvm) {
+void add_jvm_option(CLI::App& command, bool& jvm, std::string& options) {
     command.add_flag("--jvm", jvm, "Load the agent for Java into the command's JVMs, and into those of -p");
+    add_allocation_interval(command, options);
+}
+
+/* As the agent's own option (probes/jvm/agent.c). */
+void add_allocation_interval(CLI::App& command, std::string& agent_options) {
+    constexpr std::uint64_t most_bytes = std::numeric_limits<std::int32_t>::max();
+    command
+        .add_option_function<std::string>(
+            "--allocation-interval",
+            [&agent_options](const std::string& text) {
+                const auto bytes = parse_size(text);
+                if (!bytes || *bytes > most_bytes)
+                    throw CLI::ValidationError("--allocation-interval",
+                                               "\"" + text + "\" is no size below 2G, like 64K; 0: each one");
+                agent_options = "allocation_interval=" + std::to_string(*bytes);
+            },
+            "With --jvm: jvm:sampled_object_alloc tells of one object for each SIZE that a JVM allocates "
+            "(512K)")
+        ->needs("--jvm")
+        ->type_name("SIZE");
 }
 
 void add_level_options(CLI::App& command, std::string& levels) {

@@ -50,7 +50,7 @@ void add_counted(CLI::App& command, RecordOptions& what) {
                     "Load a probe into the command: pthread, lttng. May be repeated")
         ->type_name("PROBE")
         ->allow_extra_args(false);
-    add_jvm_option(command, what.jvm);
+    add_jvm_option(command, what.jvm, what.jvm_agent_options);
     command.add_option("-p,--pid", what.process_ids, "Attach to a running process. May be repeated")
         ->check(is_process_id())
         ->type_name("PID")

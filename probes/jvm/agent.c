@@ -36,6 +36,7 @@ static const jvmtiEventCallbacks agent_callbacks = {
     .MonitorContendedEntered = plumb_on_contended_entered,
     .MonitorWait = plumb_on_wait,
     .MonitorWaited = plumb_on_waited,
+    .SampledObjectAlloc = plumb_on_sampled_object_alloc,
     .ClassPrepare = plumb_on_class_prepare,
     .CompiledMethodLoad = plumb_on_compiled_method_load,
     .CompiledMethodUnload = plumb_on_compiled_method_unload,
@@ -74,23 +75,51 @@ static bool is_a_second_copy(void) {
     return copies.found && !copies.own_is_first;
 }
 
+static bool heed_exceptions(const char* word, size_t bytes) {
+    static const char exceptions[] = "exceptions";
+    if (bytes != sizeof(exceptions) - 1 || strncmp(word, exceptions, bytes) != 0) return false;
+    plumb_jvm.wants_exceptions = true;
+    return true;
+}
+
+/* Decimal digits, and K or M behind them. */
+static bool heed_interval(const char* word, size_t bytes) {
+    static const char interval[] = "allocation_interval=";
+    enum { name_bytes = sizeof(interval) - 1 };
+    const char* at = word + name_bytes;
+    const char* const end = word + bytes;
+    uint64_t number = 0;
+    if (bytes <= name_bytes || strncmp(word, interval, name_bytes) != 0 || *at < '0' || *at > '9')
+        return false;
+    for (; at < end && *at >= '0' && *at <= '9' && number <= INT32_MAX; at++)
+        number = number * 10 + (uint64_t)(*at - '0');
+    if (at < end && (*at == 'K' || *at == 'M')) number <<= *at++ == 'K' ? 10 : 20;
+    if (at != end || number > INT32_MAX) return false;
+    plumb_allocations_want_interval((uint32_t)number);
+    return true;
+}
+
 /* Words behind "=", with commas between them. One that means nothing is told, and does not keep the JVM from running. */
 static void heed(const char* options) {
-    static const char exceptions[] = "exceptions";
     for (const char* at = options; at && *at; at += *at == ',') {
         const size_t bytes = strcspn(at, ",");
-        if (bytes == sizeof(exceptions) - 1 && strncmp(at, exceptions, bytes) == 0)
-            plumb_jvm.wants_exceptions = true;
-        else if (bytes != 0)
-            fprintf(stderr, "libplumb-jvm.so: there is no option '%.*s', it is left out; there is: %s\n",
-                    (int)bytes, at, exceptions);
+        if (bytes != 0 && !heed_exceptions(at, bytes) && !heed_interval(at, bytes))
+            fprintf(stderr,
+                    "libplumb-jvm.so: there is no option '%.*s', it is left out; there are: exceptions, "
+                    "allocation_interval=BYTES\n",
+                    (int)bytes, at);
         at += bytes;
     }
 }
 
-/* Returns whether the agent is there to begin with; not if it has begun before. */
+/* Returns whether the agent is there to begin with; not if it has begun before: then it follows what the options change. */
 static bool set_up(JavaVM* vm, const char* options) {
-    if (is_a_second_copy() || __atomic_exchange_n(&agent_has_begun, true, __ATOMIC_SEQ_CST)) return false;
+    if (is_a_second_copy()) return false;
+    if (__atomic_exchange_n(&agent_has_begun, true, __ATOMIC_SEQ_CST)) {
+        heed(options);
+        plumb_wake_watcher();
+        return false;
+    }
     void* found = NULL;
     if ((*vm)->GetEnv(vm, &found, JVMTI_VERSION_1_2) != JNI_OK || !found) return false;
     plumb_jvm.vm = vm;

@@ -25,6 +25,7 @@ enum plumb_group {
     PLUMB_COLLECTIONS,
     PLUMB_MONITORS,
     PLUMB_PARKS,
+    PLUMB_ALLOCATIONS,
     PLUMB_CLASSES,
     PLUMB_COMPILED_METHODS,
     PLUMB_GENERATED_CODE,
@@ -117,6 +118,12 @@ void plumb_park_binding_prepare(JNIEnv* jni, jclass any_class);
 bool plumb_parks_begin(JNIEnv* jni);
 void plumb_parks_end(JNIEnv* jni);
 
+/* allocations.c. The interval is a wish, from any thread; the others are for who follows, with the capability. */
+void plumb_allocations_want_interval(uint32_t bytes);
+bool plumb_allocations_interval_is_set(void);
+void plumb_allocations_set_interval(void);
+void plumb_allocations_end(void);
+
 /* The callbacks, by file. */
 void JNICALL plumb_on_thread_start(jvmtiEnv*, JNIEnv*, jthread);
 void JNICALL plumb_on_thread_end(jvmtiEnv*, JNIEnv*, jthread);
@@ -126,6 +133,7 @@ void JNICALL plumb_on_contended_enter(jvmtiEnv*, JNIEnv*, jthread, jobject);
 void JNICALL plumb_on_contended_entered(jvmtiEnv*, JNIEnv*, jthread, jobject);
 void JNICALL plumb_on_wait(jvmtiEnv*, JNIEnv*, jthread, jobject, jlong);
 void JNICALL plumb_on_waited(jvmtiEnv*, JNIEnv*, jthread, jobject, jboolean);
+void JNICALL plumb_on_sampled_object_alloc(jvmtiEnv*, JNIEnv*, jthread, jobject, jclass, jlong);
 void JNICALL plumb_on_class_prepare(jvmtiEnv*, JNIEnv*, jthread, jclass);
 void JNICALL plumb_on_compiled_method_load(jvmtiEnv*, jmethodID, jint, const void*, jint,
                                            const jvmtiAddrLocationMap*, const void*);

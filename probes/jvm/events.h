@@ -57,6 +57,11 @@ PLUMB_EVENT(jvm, park, (u64, id), (u64, blocker), (text, class_name), (bool, syn
 PLUMB_EVENT(jvm, parked, (u64, id), (u64, blocker), (text, class_name), (bool, synchronizer),
             (u64, waited_ns), (bool, timed_out));
 
+/* One of the objects that were allocated, of `bytes` bytes: with a probability of 1 - exp(-bytes / interval_bytes), each if that is 0.
+ * It stands for weight_bytes, which is its bytes divided by that probability. */
+PLUMB_EVENT(jvm, sampled_object_alloc, (text, class_name), (u64, bytes), (u32, interval_bytes),
+            (u64, weight_bytes));
+
 /* A class or interface was loaded and linked so far that code may use it. `loader`: the class of its loader, empty for
  * the boot loader. */
 PLUMB_EVENT(jvm, class_prepare, (text, class_name), (text, loader));

@@ -34,6 +34,7 @@ static const struct group_description groups[PLUMB_GROUP_COUNT] = {
                          JVMTI_EVENT_MONITOR_WAIT, JVMTI_EVENT_MONITOR_WAITED},
                         4},
     [PLUMB_PARKS] = {"jvm:park*", {0}, 0},
+    [PLUMB_ALLOCATIONS] = {"jvm:sampled_object_alloc", {JVMTI_EVENT_SAMPLED_OBJECT_ALLOC}, 1},
     [PLUMB_CLASSES] = {"jvm:class_prepare", {JVMTI_EVENT_CLASS_PREPARE}, 1},
     [PLUMB_COMPILED_METHODS] = {"jvm:compiled_method_*",
                                 {JVMTI_EVENT_COMPILED_METHOD_LOAD, JVMTI_EVENT_COMPILED_METHOD_UNLOAD},
@@ -59,6 +60,8 @@ static bool is_wanted(enum plumb_group group) {
         return wants_monitors();
     case PLUMB_PARKS:
         return plumb_enabled(jvm, park) || plumb_enabled(jvm, parked);
+    case PLUMB_ALLOCATIONS:
+        return plumb_enabled(jvm, sampled_object_alloc);
     case PLUMB_CLASSES:
         return plumb_enabled(jvm, class_prepare);
     case PLUMB_COMPILED_METHODS:
@@ -86,6 +89,9 @@ static jvmtiCapabilities capabilities_of(enum plumb_group group) {
         break;
     case PLUMB_PARKS:
         needed.can_tag_objects = 1;
+        break;
+    case PLUMB_ALLOCATIONS:
+        needed.can_generate_sampled_object_alloc_events = 1;
         break;
     case PLUMB_COMPILED_METHODS:
         needed.can_generate_compiled_method_load_events = 1;
@@ -131,6 +137,7 @@ static bool ask_for_group(enum plumb_group group, JNIEnv* jni) {
     jvmtiEnv* const jvmti = plumb_jvm.jvmti;
     const jvmtiCapabilities needed = capabilities_of(group);
     if ((*jvmti)->AddCapabilities(jvmti, &needed) != JVMTI_ERROR_NONE) return false;
+    if (group == PLUMB_ALLOCATIONS) plumb_allocations_set_interval();
     if (group != PLUMB_PARKS || plumb_parks_begin(jni)) return true;
     give_capabilities_back(group);
     return false;
@@ -140,7 +147,8 @@ static void switch_group_on(enum plumb_group group, JNIEnv* jni, bool is_live) {
     if (!ask_for_group(group, jni)) {
         group_is_refused[group] = true;
         plumb_trace(jvm, not_available, groups[group].events,
-                    is_live && group == PLUMB_EXCEPTIONS
+                    group == PLUMB_ALLOCATIONS ? "the JVM does not give them, or gives them another agent"
+                    : is_live && group == PLUMB_EXCEPTIONS
                         ? "the JVM gives them only to an agent that asks at its start"
                         : "the JVM does not give them");
         return;
@@ -154,6 +162,7 @@ static void switch_group_off(enum plumb_group group, JNIEnv* jni) {
     group_is_on[group] = false;
     notify(group, JVMTI_DISABLE);
     if (group == PLUMB_PARKS) plumb_parks_end(jni);
+    if (group == PLUMB_ALLOCATIONS) plumb_allocations_end();
     if (group != PLUMB_EXCEPTIONS) give_capabilities_back(group);
     if (group == PLUMB_THREADS) plumb_threads_forget_all();
 }
@@ -207,6 +216,8 @@ void plumb_follow(JNIEnv* jni, bool is_live) {
     }
     for (int group = 0; group < PLUMB_GROUP_COUNT; group++)
         follow_group((enum plumb_group)group, jni, is_live);
+    if (group_is_on[PLUMB_ALLOCATIONS] && !plumb_allocations_interval_is_set())
+        plumb_allocations_set_interval();
     if (is_live) tell_what_is_there(jni, threads_were_off);
 }
 
@@ -216,6 +227,7 @@ bool plumb_is_to_follow(void) {
         if (!wanted) group_is_refused[group] = false;
         if (wanted != group_is_on[group] && !group_is_refused[group]) return true;
     }
+    if (group_is_on[PLUMB_ALLOCATIONS] && !plumb_allocations_interval_is_set()) return true;
     const struct listeners now = listeners_now();
     told_to.threads &= now.threads;
     told_to.methods &= now.methods;

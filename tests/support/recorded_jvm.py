@@ -71,9 +71,9 @@ class InFolder(unittest.TestCase):
             output, errors = recorder.communicate(timeout=60)
         return recorder.returncode, output, errors
 
-    def serve(self, program, *options):
+    def serve(self, program, *options, words=()):
         """One that says when it is ready, and ends when its input does."""
-        server = subprocess.Popen(list(map(str, java(program, options=options))), stdin=subprocess.PIPE,
+        server = subprocess.Popen(list(map(str, java(program, *words, options=options))), stdin=subprocess.PIPE,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(server.stdout.close)
         self.addCleanup(server.stderr.close)
