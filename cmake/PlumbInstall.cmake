@@ -5,7 +5,7 @@
 #   lib/plumb/tp-sync.o ...               the objects that applications link, by these names
 #   lib/plumb/libplumb-pthread.so         probes, for plumb record --preload
 #   lib/plumb/libplumb-jvm.so             the agent for Java, for plumb record --jvm; where a JDK was at hand
-#   lib/plumb/java/plumb.jar              typed events of Java code, and java.util.logging; beside its libplumb-java.so; where a JDK was at hand
+#   lib/plumb/java/plumb.jar              typed events of Java code, and its logging; beside its libplumb-java.so; where a JDK was at hand
 #   lib/plumb/python/plumb_logging.py     Python's logging, beside its libplumb-python.so
 #   lib/plumb/lttng/liblttng-ust*.so.1    stand in for LTTng-UST where libplumb-lttng.so is preloaded
 #   lib/plumb/plumb-init                  for plumb boot

@@ -1,6 +1,6 @@
 /*
- * The events of plumb.logging.PlumbHandler (docs/java-logging.md): one for each level of java.util.logging, with the log level that it
- * has in Plumb, so that rules choose among them by name and by level.
+ * The events of Java's logging (plumb.internal.LogEvents, docs/java-logging.md): one for each level of java.util.logging, with the log
+ * level that it has in Plumb, so that rules choose among them by name and by level.
  *
  * Fields that all have:
  *   logger, message   in UTF-8
@@ -24,7 +24,7 @@ LOG_EVENT(fine, PLUMB_DEBUG_PROGRAM);
 LOG_EVENT(finer, PLUMB_DEBUG_FUNCTION);
 LOG_EVENT(finest, PLUMB_DEBUG);
 
-/* As PlumbHandler numbers them. */
+/* As LogEvents numbers them. */
 enum kind { severe, warning, info, config, fine, finer, finest };
 
 static uint32_t* word_of(jint kind) {
@@ -46,12 +46,12 @@ static uint32_t* word_of(jint kind) {
     }
 }
 
-JNIEXPORT jobject JNICALL Java_plumb_logging_PlumbHandler_word(JNIEnv*, jclass, jint);
-JNIEXPORT void JNICALL Java_plumb_logging_PlumbHandler_log(JNIEnv*, jclass, jint, jint, jobject, jint, jint,
-                                                           jint, jint, jint);
+JNIEXPORT jobject JNICALL Java_plumb_internal_LogEvents_word(JNIEnv*, jclass, jint);
+JNIEXPORT void JNICALL Java_plumb_internal_LogEvents_log(JNIEnv*, jclass, jint, jint, jobject, jint, jint,
+                                                         jint, jint, jint);
 
 /* The word that says whether the event is on: 0 is off. It stays where it is. */
-JNIEXPORT jobject JNICALL Java_plumb_logging_PlumbHandler_word(JNIEnv* jni, jclass class, jint kind) {
+JNIEXPORT jobject JNICALL Java_plumb_internal_LogEvents_word(JNIEnv* jni, jclass class, jint kind) {
     (void)class;
     return (*jni)->NewDirectByteBuffer(jni, word_of(kind), sizeof(uint32_t));
 }
@@ -61,10 +61,10 @@ JNIEXPORT jobject JNICALL Java_plumb_logging_PlumbHandler_word(JNIEnv* jni, jcla
                 (size_t)thread_bytes, class_name, (size_t)class_bytes, method, (size_t)method_bytes)
 
 /* The texts stand one behind the other. */
-JNIEXPORT void JNICALL Java_plumb_logging_PlumbHandler_log(JNIEnv* jni, jclass class, jint kind, jint level,
-                                                           jobject texts, jint logger_bytes,
-                                                           jint message_bytes, jint thread_bytes,
-                                                           jint class_bytes, jint method_bytes) {
+JNIEXPORT void JNICALL Java_plumb_internal_LogEvents_log(JNIEnv* jni, jclass class, jint kind, jint level,
+                                                         jobject texts, jint logger_bytes, jint message_bytes,
+                                                         jint thread_bytes, jint class_bytes,
+                                                         jint method_bytes) {
     (void)class;
     const char* const logger = (*jni)->GetDirectBufferAddress(jni, texts);
     if (!logger) return;
