@@ -15,7 +15,8 @@ struct plumb_jvm plumb_jvm;
 static bool agent_has_begun;
 
 static void JNICALL on_vm_init(jvmtiEnv* jvmti, JNIEnv* jni, jthread thread) {
-    (void)jvmti, (void)thread;
+    (void)thread;
+    (*jvmti)->SetEventNotificationMode(jvmti, JVMTI_DISABLE, JVMTI_EVENT_VM_INIT, NULL);
     plumb_follow(jni, true);
     plumb_begin_watching();
 }

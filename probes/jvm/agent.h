@@ -69,8 +69,13 @@ struct plumb_method_names {
 void plumb_names_of_method(jmethodID method, struct plumb_method_names* names);
 void plumb_release_method_names(struct plumb_method_names* names);
 
-/* numbers.c: a number that the object has for as long as it lives, and no other of the process; 0: it can not be had */
+/* numbers.c: a number that the object has for as long as it lives and such events are on, and no other of the process; 0: it can not be
+ * had. That of a class stays, and can be had while parks are on. */
 uint64_t plumb_number_of(jobject object);
+uint64_t plumb_number_of_class(jclass class);
+/* For who follows. False: objects have no numbers. */
+bool plumb_numbers_begin(void);
+void plumb_numbers_end(void);
 
 /* threads.c */
 bool plumb_threads_prepare(JNIEnv* jni); /* before the others; false: threads have no numbers */

@@ -72,7 +72,7 @@ static const struct plumb_blocker_class* add_class(JNIEnv* jni, jclass class, ui
 
 static const struct plumb_blocker_class* class_of(JNIEnv* jni, jobject object) {
     const jclass class = (*jni)->GetObjectClass(jni, object);
-    const uint64_t number = plumb_number_of(class);
+    const uint64_t number = plumb_number_of_class(class);
     const struct plumb_blocker_class* known = find_class(number);
     if (!known && number != 0) known = add_class(jni, class, number);
     (*jni)->DeleteLocalRef(jni, class);

@@ -6,7 +6,7 @@
  *    of the process has it. An end whose begin was before the event was switched on has id 0 and waited_ns 0.
  *  - A garbage collection is a pause: all Java threads stand still between gc_start and gc_finish.
  *  - `monitor` and `blocker` are numbers that an object has for as long as it lives, and no other object after it. One is made when the
- *    object is first seen in an event of monitors or parks.
+ *    object is first seen in an event of monitors or parks, and another one where nobody had such events on in between.
  *  - Names are UTF-8. Classes are named as Class.getName() does: java.lang.String, [I, [Ljava.lang.String;.
  *    NUL in a name is "?", half of a surrogate pair U+FFFD.
  *

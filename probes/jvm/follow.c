@@ -85,9 +85,8 @@ static jvmtiCapabilities capabilities_of(enum plumb_group group) {
         break;
     case PLUMB_MONITORS:
         needed.can_generate_monitor_events = 1;
-        needed.can_tag_objects = 1;
         break;
-    case PLUMB_PARKS:
+    case PLUMB_PARKS: /* of classes: objects have theirs by another environment */
         needed.can_tag_objects = 1;
         break;
     case PLUMB_ALLOCATIONS:
@@ -133,14 +132,19 @@ static void give_capabilities_back(enum plumb_group group) {
     (*jvmti)->RelinquishCapabilities(jvmti, &capabilities);
 }
 
+static bool has_numbers(enum plumb_group group) {
+    return group == PLUMB_MONITORS || group == PLUMB_PARKS;
+}
+
 static bool ask_for_group(enum plumb_group group, JNIEnv* jni) {
     jvmtiEnv* const jvmti = plumb_jvm.jvmti;
     const jvmtiCapabilities needed = capabilities_of(group);
     if ((*jvmti)->AddCapabilities(jvmti, &needed) != JVMTI_ERROR_NONE) return false;
     if (group == PLUMB_ALLOCATIONS) plumb_allocations_set_interval();
-    if (group != PLUMB_PARKS || plumb_parks_begin(jni)) return true;
-    give_capabilities_back(group);
-    return false;
+    const bool is_ready =
+        (!has_numbers(group) || plumb_numbers_begin()) && (group != PLUMB_PARKS || plumb_parks_begin(jni));
+    if (!is_ready) give_capabilities_back(group);
+    return is_ready;
 }
 
 static void switch_group_on(enum plumb_group group, JNIEnv* jni, bool is_live) {
@@ -216,6 +220,7 @@ void plumb_follow(JNIEnv* jni, bool is_live) {
     }
     for (int group = 0; group < PLUMB_GROUP_COUNT; group++)
         follow_group((enum plumb_group)group, jni, is_live);
+    if (!group_is_on[PLUMB_MONITORS] && !group_is_on[PLUMB_PARKS]) plumb_numbers_end();
     if (group_is_on[PLUMB_ALLOCATIONS] && !plumb_allocations_interval_is_set())
         plumb_allocations_set_interval();
     if (is_live) tell_what_is_there(jni, threads_were_off);

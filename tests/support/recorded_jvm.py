@@ -59,17 +59,25 @@ class InFolder(unittest.TestCase):
     def record(self, command, options=("--jvm", "-e", "jvm:*"), **more):
         return run([PLUMB, "record", *BUFFERS, *options, "-o", self.trace, "--", *command], **more)
 
-    def attach(self, server, seconds, *options):
+    def attach_begin(self, server, *options, seconds=0):
         shutil.rmtree(self.trace, ignore_errors=True)
-        with subprocess.Popen(list(map(str, [PLUMB, "record", "--jvm", "-p", server.pid, *BUFFERS, *options, "-o", self.trace])),
-                              stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as recorder:
-            until = time.monotonic() + 60
-            while not (self.trace / "ust").exists() and recorder.poll() is None and time.monotonic() < until:
-                time.sleep(0.02)  # before that a signal may end it
-            time.sleep(seconds)
-            recorder.send_signal(signal.SIGINT)
-            output, errors = recorder.communicate(timeout=60)
+        recorder = subprocess.Popen(list(map(str, [PLUMB, "record", "--jvm", "-p", server.pid, *BUFFERS, *options, "-o", self.trace])),
+                                    stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        until = time.monotonic() + 60
+        while not (self.trace / "ust").exists() and recorder.poll() is None and time.monotonic() < until:
+            time.sleep(0.02)  # before that a signal may end it
+        time.sleep(seconds)
+        return recorder
+
+    def attach_end(self, recorder, status=0):
+        recorder.send_signal(signal.SIGINT)
+        output, errors = recorder.communicate(timeout=60)
+        if status is not None:
+            self.assertEqual(recorder.returncode, status, errors)
         return recorder.returncode, output, errors
+
+    def attach(self, server, seconds, *options):
+        return self.attach_end(self.attach_begin(server, *options, seconds=seconds), None)
 
     def serve(self, program, *options, words=()):
         """One that says when it is ready, and ends when its input does."""
