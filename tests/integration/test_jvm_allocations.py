@@ -11,8 +11,9 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from recorded_jvm import (BUFFERS, PLUMB, InFolder, java, named, run, said, setUpModule, tearDownModule)  # noqa: E402, F401
+from recorded_jvm import (BUFFERS, BUILD, PLUMB, InFolder, java, named, run, said, setUpModule, tearDownModule)  # noqa: E402, F401
 
+WITNESS = BUILD / "tests/fixtures/libjvm_witness.so"
 THREADS = 8
 INTERVAL = 16384
 KINDS = {"small": "Allocates$Small", "large": "Allocates$Large", "rare": "Allocates$Rare", "bytes": "[B", "longs": "[J", "texts": "[C"}
@@ -130,6 +131,16 @@ class Attached(InFolder):
             events = named(self.events(), "sampled_object_alloc")
             # Where the agent was there, it is asked for them some moments before it is told of the interval.
             self.assertEqual(events[-1]["interval_bytes"], expected)
+        self.finish(server)
+
+
+    def test_another_agent_has_them(self):
+        server = self.serve("Allocates", f"-agentpath:{WITNESS}=holds:{self.folder}", words=("1", "serve"))
+        self.assertEqual(self.attach(server, 1, "-e", "jvm:*", "-e", "!jvm:exception_*")[0], 0)
+        events = self.events()
+        self.assertEqual([each["events"] for each in named(events, "not_available")], [EVENT])
+        self.assertFalse(named(events, "sampled_object_alloc"))
+        self.assertTrue(named(events, "thread_running"))
         self.finish(server)
 
 
