@@ -24,6 +24,7 @@
 #include "consumerd/daemon/daemon_folder.h"
 #include "consumerd/daemon/session_description.h"
 #include "consumerd/event/elf_events.h"
+#include "consumerd/event/elf_lttng.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -392,9 +393,21 @@ Error unread(const std::string& file, const Error& error) {
     return is_number ? error.hint("`plumb list` without a file shows what runs.") : error;
 }
 
+bool is_lttng_provider(const std::string& file) {
+    auto elf = ElfFile::open(file);
+    return elf && !lttng_levels_of(*elf).empty();
+}
+
 // What a file has instead of what was asked for.
 void print_none(const std::string& file, const std::vector<EventDescription>& events) {
     constexpr std::size_t shown = 5;
+    if (events.empty() && is_lttng_provider(file)) {
+        print_error("plumb: {} is a provider of events for LTTng-UST: their tracepoints are in the programs, "
+                    "and `plumb list` "
+                    "shows them there.\n",
+                    escaped(file));
+        return;
+    }
     if (events.empty()) {
         print_error("plumb: {} has no tracepoints of its own. Those of the libraries that it loads are in "
                     "their files, and "

@@ -1,10 +1,12 @@
 #include "cli/why_empty.h"
 
+#include "base/elf_file.h"
 #include "base/elf_headers.h"
 #include "base/file.h"
 #include "base/glob.h"
 #include "base/output_buffer.h"
 #include "cli/no_tracepoints.h"
+#include "consumerd/event/elf_lttng.h"
 #include "consumerd/probe/similar_names.h"
 
 #include <fmt/format.h>
@@ -148,15 +150,45 @@ std::string static_text(const RecordedProgram& program, const std::string& conse
                        escaped(program.name), consequence);
 }
 
-std::string without_programs(const RecordingFacts& facts) {
-    const bool is_one = facts.is_command && facts.programs.size() == 1 && !facts.had_children;
+std::string old_lttng_text(const RecordedProgram& program) {
+    return fmt::format(
+        "{} is linked with LTTng-UST 2.12 or older (liblttng-ust.so.0), whose tracepoints are not "
+        "recorded: build it with 2.13 or later, or record it with `lttng`.",
+        escaped(program.name));
+}
+
+/* LTTng's own library starts a child, too, in programs that have it. */
+std::string with_lttng_alone(const RecordedProgram& command) {
+    if (needs_old_lttng(command.elf_path)) return old_lttng_text(command);
+    if (!has_lttng_tracepoints(command.elf_path)) return {};
+    if (const char* const why_not = why_no_preload(command.elf_path); why_not != nullptr)
+        return fmt::format(
+            "{} has tracepoints of LTTng-UST, but is {}: nothing can be preloaded into it; `lttng` records "
+            "them.",
+            escaped(command.name), why_not);
+    return fmt::format("{} has tracepoints of LTTng-UST: `--preload lttng` records them.",
+                       escaped(command.name));
+}
+
+/* The one program that ran, if it is an executable that has nothing of Plumb's. */
+const RecordedProgram* foreign_command(const RecordingFacts& facts) {
+    const bool is_one = facts.is_command && facts.programs.size() == 1;
     const RecordedProgram* const command = is_one ? &facts.programs[0] : nullptr;
-    if (command != nullptr && !command->elf_path.empty() && !command->has_plumb) {
-        if (facts.has_probe && !command->can_preload) return static_text(*command, "nothing was recorded");
-        if (!facts.has_lttng_probe && has_lttng_tracepoints(command->elf_path))
-            return fmt::format("{} has tracepoints of LTTng-UST: `--preload lttng` records them.",
-                               escaped(command->name));
-        if (!facts.has_probe)
+    return command != nullptr && !command->elf_path.empty() && !command->has_plumb ? command : nullptr;
+}
+
+/* Whether its tracepoints are LTTng-UST's, and nothing was there to record them. */
+bool has_lttng_alone(const RecordingFacts& facts) {
+    const RecordedProgram* const command = foreign_command(facts);
+    return command != nullptr && !facts.has_lttng_probe && !with_lttng_alone(*command).empty();
+}
+
+std::string without_programs(const RecordingFacts& facts) {
+    if (const RecordedProgram* const command = foreign_command(facts); command != nullptr) {
+        if (!facts.had_children && facts.has_probe && !command->can_preload)
+            return static_text(*command, "nothing was recorded");
+        if (has_lttng_alone(facts)) return with_lttng_alone(*command);
+        if (!facts.had_children && !facts.has_probe)
             return fmt::format("{} has no tracepoints: it neither links plumb nor was a probe preloaded "
                                "(`--preload pthread` records the locks of an unmodified program).",
                                command->name);
@@ -168,7 +200,8 @@ std::string without_programs(const RecordingFacts& facts) {
                "(set-user-ID), or "
                "whose loader is another one (of 32 bits, say) do not load it.";
     return "No program with tracepoints is known to have begun meanwhile: one links plumb, or a probe is "
-           "preloaded (`--preload pthread`), and can open its user's directory (of plumb.ko, where that is "
+           "preloaded (`--preload pthread`; `--preload lttng` for those of LTTng-UST), and can open its "
+           "user's directory (of plumb.ko, where that is "
            "loaded, or in /dev/shm).";
 }
 
@@ -282,17 +315,29 @@ std::string why_no_event(const RecordedProgram& program, const std::vector<std::
                        patterns_text(wanted), names_text(program.events), of_kernel(wanted));
 }
 
+/* LTTng's tracepoints that nobody has described are no events. */
+static std::string without_provider(const RecordedProgram& program, const RecordingFacts& facts) {
+    if (!facts.has_lttng_probe || program.elf_path.empty()) return {};
+    const auto elf = ElfFile::open(program.elf_path);
+    std::set<std::string> named;
+    if (elf)
+        for (const LttngTracepoint& tracepoint : lttng_tracepoints_of(*elf))
+            if (any_matches(facts.patterns, tracepoint.full_name(), false))
+                named.insert(tracepoint.full_name());
+    if (named.empty()) return {};
+    return fmt::format(
+        "{} has {}, but no provider of LTTng-UST events that describes {} was loaded: bring it by "
+        "LD_PRELOAD, or dlopen().",
+        escaped(program.name), some_of(named), named.size() == 1 ? "it" : "them");
+}
+
 /* Its tracepoints stay off, whatever else of it is recorded. */
 std::vector<std::string> of_old_lttng(const RecordingFacts& facts) {
     std::vector<std::string> lines;
     if (!facts.has_lttng_probe) return lines;
     for (const auto* const programs : {&facts.programs, &facts.others})
         for (const RecordedProgram& program : *programs)
-            if (needs_old_lttng(program.elf_path))
-                lines.push_back(fmt::format(
-                    "{} is linked with LTTng-UST 2.12 or older (liblttng-ust.so.0), whose tracepoints are "
-                    "not recorded: build it with 2.13 or later, or record it with `lttng`.",
-                    escaped(program.name)));
+            if (needs_old_lttng(program.elf_path)) lines.push_back(old_lttng_text(program));
     return lines;
 }
 
@@ -304,7 +349,8 @@ WhyEmpty why_empty(const RecordingFacts& facts) {
         if (!facts.is_empty) return why;
         if (!facts.executables.empty()) why.lines.push_back(without_executable(facts));
         if (facts.is_command || facts.executables.empty()) why.lines.push_back(without_programs(facts));
-        why.could_never_match = facts.is_command && !facts.is_open && !facts.had_children;
+        why.could_never_match =
+            facts.is_command && !facts.is_open && (!facts.had_children || has_lttng_alone(facts));
         return why;
     }
     if (facts.has_probe)
@@ -331,6 +377,9 @@ WhyEmpty why_empty(const RecordingFacts& facts) {
         for (const RecordedProgram& program : facts.programs)
             if (std::string line = why_no_event(program, facts.patterns, facts.levels); !line.empty())
                 why.lines.push_back(std::move(line));
+        for (const RecordedProgram& program : facts.programs)
+            if (std::string line = without_provider(program, facts); !line.empty())
+                why.lines.push_back(std::move(line));
         const bool are_told = why.lines.size() > lines_before;
         if (!are_told && facts.patterns.empty())
             why.lines.push_back(fmt::format("No tracepoint of theirs is {} --log-level {}.",
@@ -346,6 +395,12 @@ WhyEmpty why_empty(const RecordingFacts& facts) {
     if (const auto idle = idle_patterns(facts); !idle.empty()) why.lines.push_back(idle_text(facts, idle));
     if (!facts.is_empty || facts.on.empty()) return why;
     std::string line = of_another_language(facts);
+    if (line.empty() && !why.lines.empty() &&
+        std::all_of(facts.on.begin(), facts.on.end(), is_of_lttng_probe)) {
+        why.could_never_match =
+            facts.is_command && !facts.is_open && !facts.had_children && !facts.has_kernel_events;
+        return why;
+    }
     if (line.empty()) line = without_threads(facts);
     why.lines.push_back(std::move(line));
     return why;

@@ -51,7 +51,7 @@ class Installation:
         for name in ("libplumb.so", "libplumb.so.0", "libplumb.a"):
             assert (self.libdir / name).exists(), name
         for name in ("bash-completion/completions/plumb", "zsh/site-functions/_plumb", "fish/vendor_completions.d/plumb.fish",
-                     "man/man1/plumb.1", "man/man1/plumb-record.1", "man/man7/plumb-kernel.7"):
+                     "man/man1/plumb.1", "man/man1/plumb-record.1", "man/man7/plumb-kernel.7", "man/man7/plumb-from-lttng.7"):
             assert (self.prefix / "share" / name).is_file(), name
         assert run(self.plumb, "--version").startswith("plumb ")
 

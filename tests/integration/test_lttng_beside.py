@@ -128,6 +128,43 @@ class InTheWay(LttngProgramTest):
         done = subprocess.run([PLUMB, "record", "-o", self.trace, "--preload", "lttng", "--", program], capture_output=True,
                               text=True, timeout=60, check=False)
         self.assertIn("is linked with LTTng-UST 2.12 or older (liblttng-ust.so.0)", done.stderr)
+        self.assertNotIn("No thread came by", done.stderr)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("is linked with LTTng-UST 2.12 or older (liblttng-ust.so.0)", self.said_without_probe(program))
+
+    def said_without_probe(self, program):
+        done = subprocess.run([PLUMB, "record", "--force", "-o", self.trace, "-e", "storm:*", "--", program], capture_output=True, text=True,
+                              timeout=60, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        return done.stderr
+
+    def test_nothing_can_be_preloaded(self):
+        """It is not told to do what can not work."""
+        folder = Path(os.environ["PLUMB_SOURCE_DIR"]) / "probes/lttng/tests"
+        program, source = self.directory / "linked_statically", self.directory / "linked_statically.c"
+        source.write_text("#define LTTNG_UST_TRACEPOINT_DEFINE\n#define LTTNG_UST_TRACEPOINT_PROBE_DYNAMIC_LINKAGE\n"
+                          '#include "held.h"\nint main(void) { lttng_ust_tracepoint(held, inside, 1); return 0; }\n')
+        subprocess.run(["gcc", "-w", "-static", "-D_GNU_SOURCE", "-I", folder, source, "-o", program], check=True, capture_output=True)
+        self.assertIn("but is statically linked: nothing can be preloaded into it; `lttng` records them", self.said_without_probe(program))
+
+    @unittest.skipUnless(os.geteuid() == 0, "makes a file of another user")
+    def test_it_has_more_rights(self):
+        os.chmod(self.directory, 0o755)
+        program = shutil.copy(PROGRAMS / "lttng_beside", self.directory / "of_nobody")
+        os.chown(program, 65534, 65534)
+        os.chmod(program, 0o4755)
+        self.assertIn("but is set-user-ID or set-group-ID: nothing can be preloaded", self.said_without_probe(program))
+
+    def test_no_provider_is_loaded(self):
+        done = subprocess.run([PLUMB, "record", "-o", self.trace, "--preload", "lttng", "-e", "every_field:w*", "--",
+                               PROGRAMS / "lttng_every_field_loaded", "1"], capture_output=True, text=True, timeout=60, check=False)
+        self.assertRegex(done.stderr, "has every_field:wide_enum, every_field:words, but no provider of LTTng-UST events that describes them")
+        self.assertNotEqual(done.returncode, 0)
+
+    def test_a_provider_is_listed_as_one(self):
+        done = subprocess.run([PLUMB, "list", PROGRAMS / "liblttng_every_field_probe.so"], capture_output=True, text=True, timeout=60,
+                              check=False)
+        self.assertIn("is a provider of events for LTTng-UST", done.stderr)
 
 
 if __name__ == "__main__":
