@@ -6,8 +6,9 @@
  * so what would be a call for each field, and two around them, is one.
  *
  * A string is taken if it is one of the arguments of the tracepoint, which live longer than the call. What a provider makes of them
- * itself may be gone when the filter is asked (in C++ it usually is): such an event goes the other way (record.c), field by field. So
- * that it is known what the arguments are, the tracepoint leads to us first, and from there to the probe function.
+ * itself may be gone when the filter is asked: such an event goes the other way (record.c), field by field, and so does
+ * each until a few of its records have shown which it is. So that it is known what the arguments are, the tracepoint leads
+ * to us first, and from there to the probe function.
  */
 #include "event.h"
 #include "level.h"
@@ -21,7 +22,7 @@
 #include <string.h>
 
 #define PAYLOAD_ROOM_BYTES 512u
-#define MISSES_MAX 10u
+#define MISSES_MAX 2u
 
 #if defined(__x86_64__)
 /* As the calling convention has them: rdi is the probe function's data; of what is in no register nothing is known. */
@@ -51,20 +52,14 @@ _Static_assert(offsetof(struct traced_event, common) - offsetof(struct traced_ev
                "as above");
 #endif
 
-static bool is_argument(const struct reader* reader, const char* pointer) {
-    const uintptr_t value = (uintptr_t)pointer;
-    return value == reader->arguments[0] || value == reader->arguments[1] || value == reader->arguments[2] ||
-           value == reader->arguments[3] || value == reader->arguments[4];
-}
-
-/* Where it ends, or NULL: it does not go this way. A place that many threads share has arguments of any of them. */
+/* Where it ends, or NULL: it does not go this way. */
 static unsigned char* put_values(const struct traced_event* traced, const struct reader* reader,
                                  const char* from, unsigned char* at, const unsigned char* end) {
     for (const struct value* value = traced->values; value->kind != VALUE_END; value++) {
         if (value->kind == VALUE_STRING) {
             const char* string;
             memcpy(&string, from, sizeof(string));
-            if (string == NULL || !is_argument(reader, string) || reader->owner == 0) return NULL;
+            if (!is_argument(reader, string)) return NULL;
             const uint64_t room = (uint64_t)(end - at) - value->rest_bytes;
             const uint64_t copied = plumb_copy_string(at, string, room);
             if (__builtin_expect(copied > room, 0)) return NULL;
@@ -86,12 +81,14 @@ __attribute__((cold, noinline)) static void emit_with_context(struct plumb_event
         plumb_emit_from(event, (uint32_t)__builtin_ctz(enabled), payload, bytes, entry);
 }
 
-/* The probe function will lay out all values once more, so of an event to which that happens again and again they are not asked for. */
+/* The probe function will lay out all values once more, so it goes field by field until it is known again
+ * that they are arguments, and after a second time for good. */
 __attribute__((cold, noinline)) static int not_at_once(struct traced_event* traced, struct reader* reader,
                                                        const char* values) {
     forget_level(reader, (uintptr_t)values);
-    if (__atomic_add_fetch(&traced->misses, 1, __ATOMIC_RELAXED) >= MISSES_MAX)
-        __atomic_store_n(&traced->common.has_filter, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&traced->common.has_filter, 0, __ATOMIC_RELAXED);
+    traced->matches = 0;
+    traced->may_go_at_once = __atomic_add_fetch(&traced->misses, 1, __ATOMIC_RELAXED) < MISSES_MAX;
     return UST_FILTER_ACCEPTS;
 }
 

@@ -323,20 +323,16 @@ static bool has_strings(const struct value* values) {
     return false;
 }
 
+/* Of numbers at once; with strings when they are known to be arguments (record.c). */
 static void go_by_values(struct traced_event* traced) {
-#if defined(__x86_64__)
     if (traced->values == NULL) return;
-    traced->common.has_filter = 1;
     traced->common.run_filter = traced->words_bytes != 0     ? record_words
                                 : traced->integer_count != 0 ? record_integers
                                                              : record_values;
-    if (has_strings(traced->values)) traced->probes[0].function = plumb_lttng_keep_arguments;
-#else
-    if (traced->values == NULL || has_strings(traced->values)) return;
-    traced->common.has_filter = 1;
-    traced->common.run_filter = traced->words_bytes != 0     ? record_words
-                                : traced->integer_count != 0 ? record_integers
-                                                             : record_values;
+    traced->common.has_filter = !has_strings(traced->values);
+#if defined(__x86_64__)
+    traced->may_go_at_once = !traced->common.has_filter;
+    if (traced->may_go_at_once) traced->probes[0].function = plumb_lttng_keep_arguments;
 #endif
 }
 

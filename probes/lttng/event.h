@@ -65,7 +65,10 @@ struct traced_event {
     const struct value* values; /* NULL: the event does not go by them */
     uint32_t words_bytes;       /* not 0: the values are the payload, as they are laid out */
     uint32_t integer_count;     /* not 0: there is nothing else among them */
-    uint32_t misses;            /* how often that could not be, of an event that goes by values */
+    bool may_go_at_once;        /* it goes field by field so far, and is looked at */
+    uint32_t matches;           /* records in a row that might have gone by values */
+    uint32_t tries;             /* how often that was looked at */
+    uint32_t misses;            /* how often it went by values, and could not */
     uint32_t name_hash;
     uint32_t more_bytes; /* that a payload may take beyond what LTTng's takes */
     bool is_cut;         /* not all of its fields are recorded */

@@ -164,12 +164,20 @@ UST_EXPORT __attribute__((cold, noinline)) void lttng_ust_urcu_register(void) {
 
 /* ---- in and out ---- */
 
-static bool is_on_alternate_stack(void) {
+/* That of the thread which started the program: the others' are at the end of their stacks. */
+static pthread_t first_thread;
+
+/*
+ * In a handler on one that disarms itself (SS_AUTODISARM) the kernel says that there is none. What matters is one that lies above the
+ * thread's own: what it has interrupted looks as if it had been left.
+ */
+bool is_on_alternate_stack(void) {
     stack_t stack;
     const int error = errno;
     const bool is = sigaltstack(NULL, &stack) != 0 || (stack.ss_flags & SS_ONSTACK) != 0;
     errno = error;
-    return is;
+    const pthread_t self = pthread_self();
+    return is || (self != first_thread && (uintptr_t)__builtin_frame_address(0) > (uintptr_t)self);
 }
 
 __attribute__((cold, noinline)) unsigned long without_those_left(struct reader* reader, unsigned long calls,
@@ -449,5 +457,6 @@ static void keep_own_place(void) {
 
 __attribute__((constructor(101))) static void follow_forks(void) {
     process = getpid();
+    first_thread = pthread_self();
     pthread_atfork(NULL, NULL, keep_own_place);
 }

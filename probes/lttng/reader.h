@@ -78,6 +78,18 @@ unsigned long without_those_left(struct reader* reader, unsigned long calls, uin
 bool is_reading(void);
 bool is_inside_itself(struct going going);
 
+/* Of the tracepoint that was last led to a probe function by way of us. A place that many threads share has those of any of them. */
+static inline bool is_argument(const struct reader* reader, const void* pointer) {
+    const uintptr_t value = (uintptr_t)pointer;
+    const uintptr_t* const arguments = reader->arguments;
+    return value != 0 && reader->owner != 0 &&
+           (value == arguments[0] || value == arguments[1] || value == arguments[2] ||
+            value == arguments[3] || value == arguments[4]);
+}
+
+/* Whether this runs on an alternate stack, or it may be. */
+bool is_on_alternate_stack(void);
+
 /* Set before the first tracepoint leads to an array that is no event's: of who is led to one it is not known by which events. */
 extern bool own_arrays_are_there;
 

@@ -24,7 +24,8 @@ struct record {
     struct ust_context* context; /* in the probe function's frame */
     uint32_t used_before;        /* of the room, to be put back */
     bool is_cut;
-    bool is_large; /* it is in a scratch buffer, behind its payload */
+    bool are_arguments; /* its strings so far: of the tracepoint */
+    bool is_large;      /* it is in a scratch buffer, behind its payload */
     unsigned char payload[] __attribute__((aligned(16)));
 };
 
@@ -42,6 +43,7 @@ static void begin(struct record* record, struct ust_context* context, struct tra
     record->context = context;
     record->used_before = used_before;
     record->is_cut = traced->is_cut;
+    record->are_arguments = true;
     record->is_large = false;
     context->own = record;
 }
@@ -51,8 +53,7 @@ static void begin(struct record* record, struct ust_context* context, struct tra
  * who jumped away is whoever had his frame below ours, or in its place. On an alternate stack nothing is known.
  */
 static void take_back_room(struct reader* reader, const struct ust_context* context) {
-    stack_t stack;
-    if (sigaltstack(NULL, &stack) != 0 || (stack.ss_flags & SS_ONSTACK) != 0) return;
+    if (is_on_alternate_stack()) return;
     for (uint32_t at = 0; at < reader->used;) {
         const struct record* const record = (const struct record*)(reader->room + at);
         if ((uintptr_t)record->context <= (uintptr_t)context) {
@@ -118,9 +119,21 @@ __attribute__((cold, noinline)) static void emit_with_context(struct plumb_event
         plumb_emit_from(event, (uint32_t)__builtin_ctz(enabled), payload, bytes, entry);
 }
 
+#define MATCHES_MIN 3u
+#define TRIES_MAX 100u
+
+/* An event with strings goes by values (at_once.c) when they have been seen to be arguments. Threads that count at the same time may
+ * count one too few. */
+__attribute__((cold, noinline)) static void learn(struct traced_event* traced, bool are_arguments) {
+    traced->matches = are_arguments ? traced->matches + 1 : 0;
+    if (traced->matches >= MATCHES_MIN) __atomic_store_n(&traced->common.has_filter, 1, __ATOMIC_RELAXED);
+    if (traced->matches >= MATCHES_MIN || ++traced->tries >= TRIES_MAX) traced->may_go_at_once = false;
+}
+
 static void commit(struct ust_context* context) {
     struct record* const record = context->own;
     struct plumb_event* const event = &record->traced->event;
+    if (__builtin_expect(record->traced->may_go_at_once, 0)) learn(record->traced, record->are_arguments);
     memset(record->at, 0, 8); /* what is behind the payload goes into the ring, too */
     if (__builtin_expect(record->is_large, 0)) {
         commit_large(record);
@@ -328,6 +341,7 @@ static uint64_t more_bytes_of(const struct record* record, bool ends_by_nul) {
 static void put_text_of(struct ust_context* context, const char* from, size_t bytes, bool ends_by_nul) {
     struct record* const record = context->own;
     const struct step* const step = next_step(record);
+    if (!is_argument(lttng_ust_urcu_reader, from)) record->are_arguments = false;
     if (step->kind == STEP_STRING)
         put_string(record, step, from, bytes, more_bytes_of(record, ends_by_nul));
     else if (step->kind == STEP_TEXT || step->kind == STEP_SEQUENCE)

@@ -46,7 +46,7 @@ class SameAsLttng(LttngProgramTest):
         self.check(PROGRAMS / "lttng_every_field_cpp")
 
     def test_as_often_as_it_takes_to_go_the_other_way(self):
-        """Strings that are no arguments are tried ten times (at_once.c)."""
+        """Strings have to be arguments some times before (at_once.c)."""
         self.check(PROGRAMS / "lttng_every_field", rounds=60)
         self.check(PROGRAMS / "lttng_every_field_cpp", rounds=60)
 
@@ -167,6 +167,14 @@ class Survives(LttngProgramTest):
         for program in ("lttng_storm", "lttng_storm_lgpl"):
             self.record(PROGRAMS / program, "jumps", 300)
             self.assertGreater(self.recorded["storm:name"], 300)
+
+    def test_handlers_on_a_stack_above_the_thread_s_own(self):
+        """The kernel does not tell that they are on one, where it disarms itself: what they have interrupted has not been left."""
+        for how in ("plain", "disarmed"):
+            counts = [int(word) for word in self.record(PROGRAMS / "lttng_disarmed", how).split()]
+            self.assertEqual(self.events(), {"held:long_text": counts[0], "held:many_words": counts[1]}, how)
+            texts = re.findall(r'text = "([a-z]*)", .*, number = (\d+) ', "\n".join(lines_of(self.trace)))
+            self.assertEqual(texts, [(chr(ord("a") + i % 26) * 2100, str(i)) for i in range(counts[0])], how)
 
     def test_providers_unloaded_under_fire(self):
         self.record(PROGRAMS / "lttng_storm_dynamic", "providers", PROGRAMS / "liblttng_storm_provider.so", 100)
