@@ -19,6 +19,7 @@
 #include "consumerd/control/life_lock.h"
 #include "consumerd/control/session.h"
 #include "consumerd/control/state.h"
+#include "consumerd/control/traced_lttng.h"
 #include "consumerd/control/traced_processes.h"
 #include "consumerd/control/user_directory.h"
 #include "consumerd/daemon/daemon_folder.h"
@@ -150,8 +151,9 @@ Status find_running_in(const UserDirectory& directory, Running& running) {
             }))
             running.sessions.push_back(std::move(listed));
     const std::shared_ptr<const plumb_rule_set> shared = std::move(*rules);
+    LttngReader lttng_reader;
     for (TracedProcess& process : *processes) {
-        std::vector<LttngTracepoint> lttng = lttng_of_process(process.process_id);
+        std::vector<LttngTracepoint> lttng = lttng_reader.tracepoints_of(process.process_id);
         running.processes.push_back({std::move(process), shared, std::move(lttng)});
     }
     return ok();

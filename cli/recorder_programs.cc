@@ -4,13 +4,13 @@
 #include "base/process_names.h"
 #include "base/processes.h"
 #include "cli/jvm.h"
-#include "cli/list_lttng.h"
 #include "cli/no_tracepoints.h"
 #include "cli/output.h"
 #include "cli/recorder.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/control/seccomp.h"
 #include "consumerd/control/slotless.h"
+#include "consumerd/control/traced_lttng.h"
 #include "consumerd/control/traced_processes.h"
 
 #include <fmt/format.h>
@@ -428,12 +428,13 @@ void Recorder::look_at_attached() {
     const auto running = traced_processes(session_->state());
     if (!running) return;
     const LogLevels levels = levels_of(options_).value_or(LogLevels());
+    LttngReader lttng;
     for (const TracedProcess& process : *running) {
         if (attached_.count(process.process_id) == 0) continue;
         RecordedProgram program;
         program.name = fmt::format("{} ({})", process.name, process.process_id);
         program.has_plumb = true;
-        for (const LttngTracepoint& tracepoint : lttng_of_process(process.process_id))
+        for (const LttngTracepoint& tracepoint : lttng.tracepoints_of(process.process_id))
             program.events.push_back(as_event(tracepoint));
         for (const TracedObject& object : process.objects)
             program.events.insert(program.events.end(), object.content.events.begin(),

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/number_text.h"
 #include "consumerd/channel/channel_fill.h"
+#include "consumerd/control/traced_lttng.h"
 #include "consumerd/control/traced_processes.h"
 #include "consumerd/daemon/drain_lines.h"
 
@@ -93,12 +94,15 @@ void SessionRecording::add_processes(const StateFile& state, Json& list) const {
     plumb_rule_set& set = **rules;
     for (std::uint32_t i = 0; i < set.rule_count; i++)
         if (set.sessions[set.rules[i].session].cookie != session_->cookie()) set.rules[i].pattern[0] = '\0';
+    LttngReader lttng;
     for (const TracedProcess& process : *processes) {
         std::size_t on = 0;
         for (const TracedObject& object : process.objects)
             on += static_cast<std::size_t>(std::count_if(
                 object.content.events.begin(), object.content.events.end(),
                 [&](const EventDescription& event) { return !sessions_with(set, process, event).empty(); }));
+        for (const LttngTracepoint& tracepoint : lttng.tracepoints_of(process.process_id))
+            on += sessions_with(set, process, as_event(tracepoint)).empty() ? 0 : 1;
         if (on == 0 || list.size() >= processes_max) continue;
         list.push_back({{"pid", process.process_id},
                         {"name", process.name},

@@ -256,6 +256,32 @@ class Listed(LttngProgramTest):
                 recorder.wait()
                 process.kill()
 
+    def test_status_of_a_session(self):
+        """How many of a process are on in it: as many as `plumb list` says, and none of those of tracef() but by their own rule."""
+        name = f"lttng-status-{os.getpid()}"
+        with subprocess.Popen([PROGRAMS / "lttng_storm", "endless"], stdout=subprocess.DEVNULL,
+                              env=dict(os.environ, LD_LIBRARY_PATH=str(STAND_INS))) as program:
+            def plumb(*arguments):
+                return subprocess.run([PLUMB, *arguments], capture_output=True, text=True, timeout=60, check=True).stdout
+
+            def events_on():
+                return {each["pid"]: each["events"] for each in json.loads(plumb("status", name, "--json"))["processes"]}
+
+            try:
+                time.sleep(0.5)
+                plumb("create", name, "-o", self.trace, "--subbuf-size", "64K")
+                plumb("enable", name, "storm:n*")
+                plumb("start", name)
+                self.assertEqual(events_on(), {program.pid: 2})
+                self.assertRegex(plumb("status", name), rf"processes: +{program.pid}  lttng_storm  2 events")
+                (found,) = [each for each in json.loads(plumb("list", "--json"))["processes"] if each["pid"] == program.pid]
+                brought = sum(len(each["events"]) for each in found["objects"])
+                plumb("enable", name, "*")
+                self.assertEqual(events_on(), {program.pid: 4 + brought})
+            finally:
+                subprocess.run([PLUMB, "destroy", name], capture_output=True, timeout=60, check=False)
+                program.send_signal(signal.SIGKILL)
+
     def test_process(self):
         with subprocess.Popen([PROGRAMS / "lttng_storm", "endless"], stdout=subprocess.DEVNULL,
                               env=dict(os.environ, LD_LIBRARY_PATH=str(STAND_INS))) as program:
