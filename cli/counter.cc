@@ -4,12 +4,12 @@
 #include "base/processes.h"
 #include "cli/command.h"
 #include "cli/jvm.h"
-#include "cli/no_tracepoints.h"
 #include "cli/open_files.h"
 #include "cli/output.h"
 #include "cli/own_limits.h"
 #include "cli/status_line.h"
 #include "consumerd/clock/clock_calibration.h"
+#include "consumerd/control/no_tracepoints.h"
 #include "consumerd/control/rule_filters.h"
 
 #include <fmt/format.h>

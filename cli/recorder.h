@@ -88,7 +88,6 @@ private:
     void take_join(const Result<Report>& joined);
     std::uint64_t other_users_tick_ns() const;
     void look_for_other_users();
-    std::string why_unreachable(std::uint32_t process_id);
     Status start_command();
     Status wait_for_program();
     bool is_reachable(std::uint32_t process_id);

@@ -4,14 +4,15 @@
 #include "base/process_names.h"
 #include "base/processes.h"
 #include "cli/jvm.h"
-#include "cli/no_tracepoints.h"
 #include "cli/output.h"
 #include "cli/recorder.h"
 #include "consumerd/clock/clock_calibration.h"
+#include "consumerd/control/no_tracepoints.h"
 #include "consumerd/control/seccomp.h"
 #include "consumerd/control/slotless.h"
 #include "consumerd/control/traced_lttng.h"
 #include "consumerd/control/traced_processes.h"
+#include "consumerd/places/why_unreachable.h"
 
 #include <fmt/format.h>
 
@@ -38,56 +39,18 @@ constexpr std::uint64_t begin_look_ns = 20'000'000;
 
 /* The machine's own process-id namespace: the kernel's records have its numbers. */
 constexpr std::uint32_t first_namespace = 0xeffffffc;
-/* Its fork was not heard of, or all places were taken. */
-constexpr const char* unlisted_reason =
-    "Plumb is in it, but it is not in the list of traced programs: start it "
-    "again";
-constexpr const char* without_state_reason = "Plumb is in it, but could not open its user's state file when "
-                                             "it started (was a descriptor free, memory, "
-                                             "/dev/shm there?): start it again";
-constexpr const char* ended_reason = "it has ended";
 constexpr const char* ended_insisted_reason =
     "it has ended: its seccomp filter may have ended it for a call that tracing makes, which --seccomp risks";
 constexpr std::string_view maybe_ended_by_filter =
     "process {} had a seccomp filter, was signalled since --seccomp insists, and has ended since: its filter "
     "may have ended it "
     "for a call that tracing makes, or the return from a signal's handler (rt_sigreturn)";
-constexpr const char* kernel_thread_reason = "it is a thread of the kernel";
 
 /* Without it they are left out: record_options.cc. */
 bool names_exceptions(const std::vector<std::string>& patterns) {
     return std::any_of(patterns.begin(), patterns.end(), [](const std::string& pattern) {
         return pattern == "jvm:*" || pattern.starts_with("jvm:exception");
     });
-}
-
-/* What is no program of anybody's. */
-std::string why_no_program(std::uint32_t process_id) {
-    const auto status = read_small_file(fmt::format("/proc/{}/status", process_id));
-    if (!status) return {};
-    const std::size_t group = status->find("\nTgid:\t");
-    if (group != std::string::npos) {
-        const auto leader = static_cast<std::uint32_t>(
-            std::strtoul(status->c_str() + group + std::strlen("\nTgid:\t"), nullptr, 10));
-        if (leader != 0 && leader != process_id)
-            return fmt::format("it is a thread of process {}: -p takes that number", leader);
-    }
-    const auto stat = read_small_file(fmt::format("/proc/{}/stat", process_id));
-    const std::size_t name_end = stat ? stat->rfind(')') : std::string::npos;
-    if (name_end == std::string::npos) return {};
-    constexpr unsigned long kernel_thread = 0x200000; /* PF_KTHREAD */
-    char state = 0;
-    int numbers[5];
-    unsigned long flags = 0;
-    const int read = std::sscanf(stat->c_str() + name_end + 1, " %c %d %d %d %d %d %lu", &state, &numbers[0],
-                                 &numbers[1], &numbers[2], &numbers[3], &numbers[4], &flags);
-    return read == 7 && (flags & kernel_thread) != 0 ? kernel_thread_reason : "";
-}
-
-bool is_in_other_user_namespace(std::uint32_t process_id) {
-    const auto its = read_link(fmt::format("/proc/{}/ns/user", process_id));
-    const auto ours = read_link("/proc/self/ns/user");
-    return its && ours && *its != *ours;
 }
 
 } // namespace
@@ -115,37 +78,6 @@ void Recorder::tell_of_insisted() {
         ::usleep(exec_look_us);
     for (const auto& each : insisted_)
         if (!lives(each)) status_.say(fmt::format(maybe_ended_by_filter, each.first));
-}
-
-std::string Recorder::why_unreachable(std::uint32_t process_id) {
-    if (proc_has_other_numbers()) return foreign_proc_reason;
-    if (std::string why = why_no_program(process_id); !why.empty()) return why;
-    const auto user_id = user_of(process_id);
-    if (user_id && *user_id != geteuid() && geteuid() != 0)
-        return fmt::format("it belongs to user {}: only that user, or root, can record it", *user_id);
-    if (const auto why_not = user_id && other_users_ ? other_users_->why_not(*user_id) : std::nullopt)
-        return fmt::format("it belongs to user {}: {}", *user_id, *why_not);
-    if (session_->state().is_predecessor_mapped_by(process_id)) return state_removed_reason;
-    /* Something of "/dev/shm/plumb-0/" mapped, but not our state file: that of a container, which /proc may show from its
-     * mount on, and by the name that it had while it was made. */
-    const auto files = mapped_files(process_id);
-    const std::string in_shm = fmt::format("/plumb-{}/", session_->state().directory().user_id());
-    const auto is_state = [&](const MappedFile& file) { return file.path.find(in_shm) != std::string::npos; };
-    if (files && std::any_of(files->begin(), files->end(), is_state) &&
-        !session_->state().may_be_mapped_by(process_id))
-        return "it has another /dev/shm, as in a container of its own: root reaches it from here, and "
-               "`plumb record` from in there";
-    if (is_in_other_user_namespace(process_id))
-        return "it is in a user namespace of its own, where it cannot use the directory in /dev/shm of the "
-               "user that it "
-               "seems to be: `plumb record` reaches it from in there, if it has a /dev/shm of its own";
-    if (!process_start_boottime_ns(process_id) || (files && files->empty())) return ended_reason;
-    if (session_->state().is_mapped_by(process_id)) return unlisted_reason;
-    const auto is_runtime = [](const MappedFile& file) {
-        return file.path.substr(file.path.rfind('/') + 1).starts_with("libplumb.so");
-    };
-    if (files && std::any_of(files->begin(), files->end(), is_runtime)) return without_state_reason;
-    return why_no_tracepoints(process_id);
 }
 
 /* Whom nothing tells to ask again (tp-sync.o alone) is reached if it asked when the rules were there already. It may ask by
@@ -225,14 +157,14 @@ Status Recorder::attach() {
     for (const std::uint32_t process_id : missing) {
         const auto is_it = [=](const Unreachable& each) { return each.process_id == process_id; };
         if (std::any_of(summary_.unreachable.begin(), summary_.unreachable.end(), is_it)) continue;
-        const std::string why = why_unreachable(process_id);
+        const std::string why = why_unreachable(process_id, session_->state(), other_users_.get());
         /* It was there at the first look: what it did until it ended is recorded. */
         const bool is_no_program =
-            is_why_no_tracepoints(why) || why == kernel_thread_reason || why == ended_reason;
+            is_why_no_tracepoints(why) || why == kernel_thread_reason || why == has_ended_reason;
         const bool is_enough = has_kernel() && options_.events.empty() && options_.log_level.empty();
         if (!is_no_program || !is_enough)
             summary_.unreachable.push_back(
-                {process_id, why == ended_reason && options_.seccomp ? ended_insisted_reason : why});
+                {process_id, why == has_ended_reason && options_.seccomp ? ended_insisted_reason : why});
     }
     for (const Unreachable& each : summary_.unreachable)
         if (attached_.count(each.process_id) != 0)

@@ -35,7 +35,7 @@ double fraction_of(const Json& object, const char* name) {
 }
 
 void line(const char* what, const std::string& text) {
-    print_out("    {:<12}{}\n", *what == '\0' ? std::string() : fmt::format("{}:", what), text);
+    print_out("    {:<11} {}\n", *what == '\0' ? std::string() : fmt::format("{}:", what), text);
 }
 
 void print_rules(const Json& session) {

@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/glob.h"
 #include "base/output_buffer.h"
-#include "cli/no_tracepoints.h"
+#include "consumerd/control/no_tracepoints.h"
 #include "consumerd/event/elf_lttng.h"
 #include "consumerd/probe/similar_names.h"
 

@@ -115,7 +115,10 @@ private:
                                 const std::vector<Rule>& removed);
     Result<Report> switch_on(bool is_on);
     Status check_filters_for(const std::vector<Rule>& added) const;
-    Json answer_of(const Report& report) const;
+    Json answer_of(const Report& report, const std::vector<Unreachable>& in_vain = {}) const;
+    std::vector<Unreachable> named_in_vain() const;
+    std::vector<Unreachable> named_in_vain_for_long() const;
+    static Json unreachable_as_json(std::vector<Unreachable> all, const std::vector<Unreachable>& in_vain);
     ChannelDrainOptions drain_options(const std::string& directory);
     void tell_without_journal(const std::string& journal);
     void leave_off_ended();

@@ -3,17 +3,26 @@
 
 #include "base/processes.h"
 #include "consumerd/control/control_groups.h"
+#include "consumerd/control/no_tracepoints.h"
 #include "consumerd/control/rule_filters.h"
 #include "consumerd/control/traced_processes.h"
+#include "consumerd/places/why_unreachable.h"
 
 #include <fmt/format.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
+#include <set>
 #include <utility>
 
 namespace plumb {
 namespace {
+
+/* As `plumb record -p` has them. */
+constexpr std::uint64_t exec_patience_ns = 1'000'000'000;
+constexpr unsigned exec_look_us = 10'000;
 
 bool is_for_same(const Who& a, const Who& b) {
     return a.kind == b.kind && a.id == b.id && a.executable == b.executable && a.cgroup == b.cgroup;
@@ -54,12 +63,55 @@ Status SessionRecording::check_filters_for(const std::vector<Rule>& added) const
     return ok();
 }
 
-Json SessionRecording::answer_of(const Report& report) const {
+/* Processes that rules are for by their numbers, and that can not follow: nothing of Plumb is found in them. Until the session is
+ * started, nobody has looked elsewhere than where our own user's programs are. */
+std::vector<Unreachable> SessionRecording::named_in_vain() const {
+    std::vector<Unreachable> found;
+    std::set<std::uint32_t> seen;
+    const StateFile& state = const_cast<Session&>(*session_).state();
+    for (const ProcessSlot& slot : state.processes())
+        seen.insert(slot.process_id());
+    for (const DescribedRule& each : description_.rules) {
+        const std::uint32_t process_id = each.rule.who.id;
+        if (each.rule.who.kind != PLUMB_WHO_PROCESS || each.rule.pattern.starts_with('!') ||
+            !is_same_process(process_id, each.process_start_ns) || !seen.insert(process_id).second ||
+            (places_ && places_->has(process_id)))
+            continue;
+        std::string why = why_unreachable(process_id, state, places_.get());
+        const bool is_known =
+            description_.is_started || (user_of(process_id) == ::geteuid() && is_why_no_tracepoints(why));
+        if (is_known && why != has_ended_reason) found.push_back({process_id, std::move(why)});
+    }
+    return found;
+}
+
+/* One that begins, or is in the middle of exec(), may be found in a moment. */
+std::vector<Unreachable> SessionRecording::named_in_vain_for_long() const {
+    const std::uint64_t until_ns = read_clock(PLUMB_CLOCK_MONOTONIC) + exec_patience_ns;
+    for (;;) {
+        std::vector<Unreachable> found = named_in_vain();
+        if (found.empty() || read_clock(PLUMB_CLOCK_MONOTONIC) > until_ns) return found;
+        ::usleep(exec_look_us);
+    }
+}
+
+/* Each process once. */
+Json SessionRecording::unreachable_as_json(std::vector<Unreachable> all,
+                                           const std::vector<Unreachable>& in_vain) {
+    for (const Unreachable& each : in_vain)
+        if (std::none_of(all.begin(), all.end(),
+                         [&](const Unreachable& known) { return known.process_id == each.process_id; }))
+            all.push_back(each);
+    Json list = Json::array();
+    for (const Unreachable& each : all)
+        list.push_back({{"pid", each.process_id}, {"reason", each.reason}});
+    return list;
+}
+
+Json SessionRecording::answer_of(const Report& report, const std::vector<Unreachable>& in_vain) const {
     Json answer = Json::object();
     answer["followed"] = report.acknowledged.size();
-    answer["unreachable"] = Json::array();
-    for (const Unreachable& each : report.unreachable)
-        answer["unreachable"].push_back({{"pid", each.process_id}, {"reason", each.reason}});
+    answer["unreachable"] = unreachable_as_json(report.unreachable, in_vain);
     if (!report.disturbed.empty()) answer["disturbed_calls"] = report.disturbed.size();
     return answer;
 }
@@ -141,7 +193,16 @@ Result<Json> SessionRecording::enable(const std::vector<Rule>& rules) {
             .as(ENOSPC);
     const auto report = change_rules(std::move(next), added, {});
     if (!report) return report.error();
-    Json answer = answer_of(*report);
+    /* Of others than these it was said before. */
+    std::vector<Unreachable> in_vain;
+    const auto is_by_number = [](const Rule& rule) { return rule.who.kind == PLUMB_WHO_PROCESS; };
+    if (std::any_of(rules.begin(), rules.end(), is_by_number)) in_vain = named_in_vain_for_long();
+    std::erase_if(in_vain, [&](const Unreachable& each) {
+        return std::none_of(rules.begin(), rules.end(), [&](const Rule& rule) {
+            return is_by_number(rule) && rule.who.id == each.process_id;
+        });
+    });
+    Json answer = answer_of(*report, in_vain);
     answer["rules_added"] = added.size();
     answer["started"] = description_.is_started;
     return answer;
@@ -209,7 +270,7 @@ Result<Json> SessionRecording::start() {
         return Error("Session {} is started already.", description_.name).as(EALREADY);
     const auto report = switch_on(true);
     if (!report) return report.error();
-    Json answer = answer_of(*report);
+    Json answer = answer_of(*report, named_in_vain_for_long());
     if (description_.rules.empty() && !kernel_)
         answer["notes"] = {fmt::format("Session {} has no rules yet, and records nothing: `plumb enable {} "
                                        "PATTERN` adds some.",

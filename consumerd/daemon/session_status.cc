@@ -133,9 +133,7 @@ Json SessionRecording::status() const {
     root["worker_pid"] = ::getpid();
     root["worker_s"] = (read_clock(PLUMB_CLOCK_MONOTONIC) - begun_ns_) / 1'000'000'000;
     root["processes"] = processes_as_status();
-    root["unreachable"] = Json::array();
-    for (const Unreachable& each : unreachable_)
-        root["unreachable"].push_back({{"pid", each.process_id}, {"reason", each.reason}});
+    root["unreachable"] = unreachable_as_json(unreachable_, named_in_vain());
 
     ChannelFill fill = fill_of(channel.bytes(), channel.made_as());
     std::uint64_t channel_bytes = memory_of(channel);

@@ -121,6 +121,40 @@ class InTheWay(LttngProgramTest):
         for said in self.refusal(self.build("liblttng-ust.so.1")):
             self.assertIn("start it by `plumb record --preload lttng -- COMMAND`", said)
 
+    def test_its_own_library_is_loaded_and_a_session_names_it(self):
+        """`plumb enable -p`, before the session starts and while it is started; `plumb start`; and `plumb status` until it ends."""
+        name = f"lttng-in-the-way-{os.getpid()}"
+        sentence = "it has LTTng-UST's own library loaded, and no tracepoints of Plumb's: start it by `plumb record --preload lttng -- COMMAND`"
+        program = self.build("liblttng-ust.so.1")
+        processes = [subprocess.Popen([program, "sleeps"]) for _ in range(2)]
+
+        def plumb(*arguments):
+            return subprocess.run([PLUMB, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=True)
+
+        def named():
+            return {each["pid"]: each["reason"] for each in json.loads(plumb("status", name, "--json").stdout)["unreachable"]}
+
+        try:
+            plumb("create", name, "-o", self.trace, "--subbuf-size", "64K")
+            first, second = (process.pid for process in processes)
+            said = f"process {first} could not be reached: {sentence}"
+            self.assertIn(said, plumb("enable", name, "shop:*", "-p", first).stderr)
+            self.assertIn(said, plumb("start", name).stderr)
+            self.assertEqual(plumb("enable", name, "shop:*").stderr, "")
+            answer = plumb("enable", name, "shop:*", "-p", second, "--json")
+            self.assertEqual([each["pid"] for each in json.loads(answer.stdout)["unreachable"]], [second])
+            self.assertEqual(set(named()), {first, second})
+            self.assertTrue(named()[first].startswith(sentence))
+            self.assertRegex(plumb("status", name).stdout, rf"unreachable: +{first}  {sentence[:40]}")
+            processes[0].kill()
+            processes[0].wait()
+            self.assertEqual(set(named()), {second})
+        finally:
+            subprocess.run([PLUMB, "destroy", name], capture_output=True, timeout=60, check=False)
+            for process in processes:
+                process.kill()
+                process.wait()
+
     def test_the_library_is_an_old_one(self):
         program = self.build("liblttng-ust.so.0")
         for said in self.refusal(program):

@@ -1,8 +1,8 @@
 /*
  * Why a process, or a program, that shows no sign of Plumb can not be recorded; and what to do if its tracepoints are LTTng-UST's.
  */
-#ifndef PLUMB_CLI_NO_TRACEPOINTS_H
-#define PLUMB_CLI_NO_TRACEPOINTS_H
+#ifndef PLUMB_CONSUMERD_CONTROL_NO_TRACEPOINTS_H
+#define PLUMB_CONSUMERD_CONTROL_NO_TRACEPOINTS_H
 
 #include <cstdint>
 #include <string>

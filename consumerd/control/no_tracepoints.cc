@@ -1,4 +1,4 @@
-#include "cli/no_tracepoints.h"
+#include "consumerd/control/no_tracepoints.h"
 
 #include "base/elf_file.h"
 #include "base/elf_headers.h"
