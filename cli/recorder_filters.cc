@@ -1,5 +1,6 @@
 #include "cli/recorder.h"
 #include "consumerd/control/rule_filters.h"
+#include "consumerd/control/traced_lttng.h"
 #include "consumerd/control/traced_processes.h"
 
 #include <fmt/format.h>
@@ -24,12 +25,15 @@ Status Recorder::check_filters_at_start() {
     const auto running = attached_.empty()
                              ? std::vector<TracedProcess>()
                              : traced_processes(session_->state()).value_or(std::vector<TracedProcess>());
+    LttngReader lttng;
+    bool are_all_known = true;
     for (const TracedProcess& process : running) {
         if (attached_.count(process.process_id) == 0) continue;
+        are_all_known &= add_lttng_events(lttng, process.process_id, events);
         for (const TracedObject& object : process.objects)
             events.insert(events.end(), object.content.events.begin(), object.content.events.end());
     }
-    if (Status sensible = check_filters(*rules, events); !sensible)
+    if (Status sensible = are_all_known ? check_filters(*rules, events) : ok(); !sensible)
         return sensible.error().with("The filter").as(wrong_words);
     if (options_.command.empty()) return ok();
     const RecordedProgram program = program_of_command(options_.command[0]);

@@ -50,11 +50,21 @@ std::vector<LttngTracepoint> LttngReader::tracepoints_of(std::uint32_t process_i
     return found;
 }
 
+bool add_lttng_events(LttngReader& reader, std::uint32_t process_id, std::vector<EventDescription>& events) {
+    bool are_all_known = true;
+    for (const LttngTracepoint& tracepoint : reader.tracepoints_of(process_id)) {
+        are_all_known &= tracepoint.fields.has_value();
+        events.push_back(as_event(tracepoint));
+    }
+    return are_all_known;
+}
+
 EventDescription as_event(const LttngTracepoint& tracepoint) {
     EventDescription event{};
     event.provider = tracepoint.provider;
     event.name = tracepoint.name;
     event.log_level = tracepoint.log_level.value_or(PLUMB_DEBUG_LINE);
+    if (tracepoint.fields) event.fields = *tracepoint.fields;
     return event;
 }
 

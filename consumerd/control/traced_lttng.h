@@ -30,6 +30,9 @@ private:
     std::map<std::pair<std::uint64_t, std::uint64_t>, Content> read_;
 };
 
+/* Adds all of a process's. False: of some the fields are not known. */
+bool add_lttng_events(LttngReader& reader, std::uint32_t process_id, std::vector<EventDescription>& events);
+
 /* For the rules of sessions: a log level that is not known is taken to be LTTng's usual one. */
 EventDescription as_event(const LttngTracepoint& tracepoint);
 

@@ -5,6 +5,7 @@
 #include "consumerd/control/control_groups.h"
 #include "consumerd/control/no_tracepoints.h"
 #include "consumerd/control/rule_filters.h"
+#include "consumerd/control/traced_lttng.h"
 #include "consumerd/control/traced_processes.h"
 #include "consumerd/places/why_unreachable.h"
 
@@ -50,14 +51,18 @@ Status SessionRecording::check_filters_for(const std::vector<Rule>& added) const
     if (!has_filters) return ok();
     const auto running = traced_processes(const_cast<Session&>(*session_).state());
     if (!running) return ok();
+    LttngReader lttng;
     for (const Rule& rule : added) {
         if (rule.who.kind != PLUMB_WHO_PROCESS) continue;
         std::vector<EventDescription> events;
-        for (const TracedProcess& process : *running)
-            if (process.process_id == rule.who.id)
-                for (const TracedObject& object : process.objects)
-                    events.insert(events.end(), object.content.events.begin(), object.content.events.end());
-        if (Status sensible = check_filters({rule}, events); !sensible)
+        bool are_all_known = true;
+        for (const TracedProcess& process : *running) {
+            if (process.process_id != rule.who.id) continue;
+            are_all_known &= add_lttng_events(lttng, process.process_id, events);
+            for (const TracedObject& object : process.objects)
+                events.insert(events.end(), object.content.events.begin(), object.content.events.end());
+        }
+        if (Status sensible = are_all_known ? check_filters({rule}, events) : ok(); !sensible)
             return sensible.error().with("The filter");
     }
     return ok();

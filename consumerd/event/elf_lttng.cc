@@ -21,7 +21,23 @@ constexpr std::size_t lttng_signature_bytes_max = 4096;
 
 /* Of struct lttng_ust_probe_desc and struct lttng_ust_event_desc, in <lttng/ust-events.h>: the same in majors 3 and 4. */
 constexpr std::uint64_t provider_name_at = 8, events_at = 16;
-constexpr std::uint64_t event_name_at = 8, event_provider_at = 16, event_level_at = 32;
+constexpr std::uint64_t event_name_at = 8, event_provider_at = 16, event_class_at = 24, event_level_at = 32;
+constexpr std::uint64_t class_fields_at = 8, class_field_count_at = 16;
+constexpr std::uint64_t field_name_at = 8, field_type_at = 16, field_flags_at = 24;
+constexpr std::uint32_t field_is_not_written = 1;
+constexpr std::uint64_t array_encoding_at = 24, sequence_encoding_at = 28;
+enum lttng_type : std::uint32_t {
+    LTTNG_INTEGER,
+    LTTNG_STRING,
+    LTTNG_FLOAT,
+    LTTNG_DYNAMIC,
+    LTTNG_ENUM,
+    LTTNG_ARRAY,
+    LTTNG_SEQUENCE,
+    LTTNG_STRUCT,
+    LTTNG_FIXED_BLOB,
+    LTTNG_VARIABLE_BLOB
+};
 struct ProviderHead {
     std::uint32_t struct_size, padding;
     std::uint64_t name, events; /* in the file, 0 where there is a relocation */
@@ -80,6 +96,68 @@ std::uint8_t level_behind(const ElfFile& elf, std::uint64_t event) {
     return level >= PLUMB_EMERG && level <= PLUMB_DEBUG ? static_cast<std::uint8_t>(level) : usual_level;
 }
 
+std::optional<std::uint32_t> lttng_number_at(const ElfFile& elf, std::uint64_t address) {
+    std::uint32_t number;
+    if (!elf.read_memory(address, &number, sizeof(number))) return {};
+    return number;
+}
+
+/* What a filter can do with a value of that type, in the probe. */
+std::optional<plumb_field_type> field_type_of(const ElfFile& elf, std::uint64_t type) {
+    const auto kind = lttng_number_at(elf, type);
+    if (!kind) return {};
+    switch (*kind) {
+    case LTTNG_INTEGER:
+        return PLUMB_FIELD_INTEGER;
+    case LTTNG_STRING:
+        return PLUMB_FIELD_STRING;
+    case LTTNG_FLOAT:
+        return PLUMB_FIELD_FLOAT;
+    case LTTNG_ENUM:
+        return PLUMB_FIELD_ENUM;
+    case LTTNG_ARRAY:
+    case LTTNG_SEQUENCE: {
+        const auto encoding =
+            lttng_number_at(elf, type + (*kind == LTTNG_ARRAY ? array_encoding_at : sequence_encoding_at));
+        if (!encoding) return {};
+        return *encoding == 0 ? PLUMB_FIELD_SEQUENCE : PLUMB_FIELD_TEXT;
+    }
+    case LTTNG_FIXED_BLOB:
+    case LTTNG_VARIABLE_BLOB:
+        return PLUMB_FIELD_SEQUENCE;
+    default:
+        return {};
+    }
+}
+
+/* Nothing, if any of them can not be read: who does not know all can not say that a field is missing. */
+std::optional<std::vector<EventField>> fields_behind(const ElfFile& elf, std::uint64_t event,
+                                                     std::size_t& looks_left) {
+    const auto class_of = elf.pointer_at(event + event_class_at);
+    if (!class_of || *class_of == 0) return {};
+    std::uint64_t count;
+    if (!elf.read_memory(*class_of + class_field_count_at, &count, sizeof(count))) return {};
+    const auto fields = elf.pointer_at(*class_of + class_fields_at);
+    if (!fields || count > looks_left) return {};
+    looks_left -= count;
+    std::vector<EventField> found;
+    for (std::uint64_t i = 0; i < count; i++) {
+        const auto field = elf.pointer_at(*fields + i * sizeof(std::uint64_t));
+        if (!field || *field == 0) return {};
+        auto name = text_behind(elf, *field + field_name_at, lttng_name_bytes_max);
+        const auto type = elf.pointer_at(*field + field_type_at);
+        const auto field_type = type && *type != 0 ? field_type_of(elf, *type) : std::nullopt;
+        const auto flags = lttng_number_at(elf, *field + field_flags_at);
+        if (!name || !field_type || !flags) return {};
+        if ((*flags & field_is_not_written) != 0) continue;
+        EventField one{};
+        one.name = std::move(*name);
+        one.type = *field_type;
+        found.push_back(std::move(one));
+    }
+    return found;
+}
+
 /* Nothing if it is no provider: then not all of its events lead back. */
 std::vector<LttngLevel> levels_of_provider(const ElfFile& elf, std::uint64_t address, std::uint32_t count,
                                            std::size_t& looks_left) {
@@ -94,7 +172,9 @@ std::vector<LttngLevel> levels_of_provider(const ElfFile& elf, std::uint64_t add
         const auto back = event ? elf.pointer_at(*event + event_provider_at) : std::nullopt;
         if (!back || *back != address) return {};
         const auto event_name = text_behind(elf, *event + event_name_at, lttng_name_bytes_max);
-        if (event_name) found.push_back({*name + ":" + *event_name, level_behind(elf, *event)});
+        if (event_name)
+            found.push_back({*name + ":" + *event_name, level_behind(elf, *event),
+                             fields_behind(elf, *event, looks_left)});
     }
     return found;
 }
@@ -132,12 +212,14 @@ std::vector<LttngLevel> lttng_levels_of(ElfFile& elf) {
 }
 
 void know_levels(std::vector<LttngTracepoint>& tracepoints, const std::vector<LttngLevel>& levels) {
-    std::unordered_map<std::string, std::uint8_t> by_name;
+    std::unordered_map<std::string, const LttngLevel*> by_name;
     for (const LttngLevel& level : levels)
-        by_name.emplace(level.event, level.log_level);
+        by_name.emplace(level.event, &level);
     for (LttngTracepoint& tracepoint : tracepoints)
-        if (const auto level = by_name.find(tracepoint.full_name()); level != by_name.end())
-            tracepoint.log_level = level->second;
+        if (const auto level = by_name.find(tracepoint.full_name()); level != by_name.end()) {
+            tracepoint.log_level = level->second->log_level;
+            tracepoint.fields = level->second->fields;
+        }
 }
 
 } // namespace plumb

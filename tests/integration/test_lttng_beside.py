@@ -70,6 +70,24 @@ class Beside(LttngProgramTest):
             process.kill()
             process.wait()
 
+    def test_a_filter_that_makes_no_sense_of_a_running_one_is_refused(self):
+        """As of a program of Plumb's own; one that does is not, even beside events of tracef(), which lack the field."""
+        process = subprocess.Popen([self.PROGRAM, "100000", "", "1000"], env=dict(os.environ, LD_LIBRARY_PATH=str(STAND_INS)))
+        try:
+            time.sleep(0.5)
+            status, said = self.said("-e", "storm:number if numbr > 7", "-p", process.pid, "--duration", "0.3s")
+            self.assertEqual(status, 2, said)
+            self.assertIn("has a field numbr, but some have number", said)
+            status, said = self.said("-e", "storm:* if number > \"a\"", "-p", process.pid, "--duration", "0.3s")
+            self.assertEqual(status, 2, said)
+            for words in (("-e", "storm:number if number >= 0"), ("-e", "*", "--filter", "number >= 0")):
+                status, said = self.said(*words, "-p", process.pid, "--duration", "0.3s")
+                self.assertEqual(status, 0, said)
+                self.assertRegex(said, r"\n +\d+  storm:number\n")
+        finally:
+            process.kill()
+            process.wait()
+
     def test_what_the_probe_brings_is_not_listed_as_what_nobody_came_by(self):
         _, said = self.said("--preload", "lttng", "--", "true")
         self.assertIn("none was on but those of lttng_ust_tracef() and lttng_ust_tracelog()", said)
