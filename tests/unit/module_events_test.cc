@@ -5,7 +5,7 @@
 #include "consumerd/channel/channel_reader.h"
 #include "consumerd/control/user_directory.h"
 #include "consumerd/kernel/module_events.h"
-#include "tests/support/bpf_machine.h"
+#include "tests/support/replaced_syscall.h"
 #include "tests/support/scratch_shm.h"
 
 #include <plumb/abi/kernel_events.h>

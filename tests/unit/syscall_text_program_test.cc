@@ -5,6 +5,7 @@
 #include "consumerd/kernel/syscall_text_program.h"
 #include "consumerd/kernel/syscall_texts.h"
 #include "tests/support/bpf_machine.h"
+#include "tests/support/replaced_syscall.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
