@@ -4,6 +4,8 @@
 #include "tests/support/sample_trace.h"
 #include "trace/show/event_writer.h"
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
 #include <random>
 #include <string>

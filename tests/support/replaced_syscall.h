@@ -2,32 +2,11 @@
 // so the test needs both.
 #pragma once
 
-#include <cerrno>
+#include "tests/support/raw_call.h"
+
 #include <cstdarg>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <unistd.h>
-
-namespace plumb::test {
-
-/* For `long syscall(long, ...)` of the test: what it does not take goes to the kernel. */
-inline long raw_call(long number, const long (&a)[6]) {
-    long result = -1;
-#if defined(__x86_64__)
-    register long fourth __asm__("r10") = a[3];
-    register long fifth __asm__("r8") = a[4];
-    register long sixth __asm__("r9") = a[5];
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a[0]), "S"(a[1]), "d"(a[2]), "r"(fourth), "r"(fifth), "r"(sixth)
-                     : "rcx", "r11", "memory");
-#endif
-    if (result >= 0 || result < -4095) return result;
-    errno = static_cast<int>(-result);
-    return -1;
-}
-
-} // namespace plumb::test
 
 extern "C" int prctl(int option, ...) noexcept {
     long arguments[6] = {option};

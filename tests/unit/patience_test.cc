@@ -1,7 +1,7 @@
 // cmake-once
 // How long a command waits for somebody who works on its answer: by what a process shows of itself, and a clock of this test's.
 #include "consumerd/daemon/patience.h"
-#include "tests/support/bpf_machine.h"
+#include "tests/support/raw_call.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
