@@ -4,6 +4,9 @@
 #include <cerrno>
 #include <unistd.h>
 
+// Of a function that takes as many arguments as a call may have, also where it was given fewer.
+#define PLUMB_TEST_TAKES_ALL_ARGUMENTS __attribute__((no_sanitize("address")))
+
 namespace plumb::test {
 
 /* As syscall(): -1, and errno. */

@@ -8,7 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-extern "C" int prctl(int option, ...) noexcept {
+extern "C" PLUMB_TEST_TAKES_ALL_ARGUMENTS int prctl(int option, ...) noexcept {
     long arguments[6] = {option};
     va_list list;
     va_start(list, option);

@@ -93,7 +93,7 @@ long result_of(int error) {
 
 } // namespace
 
-extern "C" long syscall(long number, ...) noexcept {
+extern "C" PLUMB_TEST_TAKES_ALL_ARGUMENTS long syscall(long number, ...) noexcept {
     long arguments[6];
     va_list list;
     va_start(list, number);
@@ -106,7 +106,7 @@ extern "C" long syscall(long number, ...) noexcept {
     return plumb::test::raw_call(number, arguments);
 }
 
-extern "C" int ioctl(int descriptor, unsigned long request, ...) noexcept {
+extern "C" PLUMB_TEST_TAKES_ALL_ARGUMENTS int ioctl(int descriptor, unsigned long request, ...) noexcept {
     va_list list;
     va_start(list, request);
     void* const argument = va_arg(list, void*);

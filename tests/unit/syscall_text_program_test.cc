@@ -29,7 +29,7 @@ plumb::test::BpfMachine* machine_of_test = nullptr;
 
 } // namespace
 
-extern "C" long syscall(long number, ...) noexcept {
+extern "C" PLUMB_TEST_TAKES_ALL_ARGUMENTS long syscall(long number, ...) noexcept {
     long arguments[6];
     va_list list;
     va_start(list, number);
