@@ -25,7 +25,6 @@
 #include "consumerd/daemon/daemon_folder.h"
 #include "consumerd/daemon/session_description.h"
 #include "consumerd/event/elf_events.h"
-#include "consumerd/event/elf_lttng.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -393,11 +392,6 @@ int list_running(const ListOptions& options) {
 Error unread(const std::string& file, const Error& error) {
     const bool is_number = !file.empty() && file.find_first_not_of("0123456789") == std::string::npos;
     return is_number ? error.hint("`plumb list` without a file shows what runs.") : error;
-}
-
-bool is_lttng_provider(const std::string& file) {
-    auto elf = ElfFile::open(file);
-    return elf && !lttng_levels_of(*elf).empty();
 }
 
 // What a file has instead of what was asked for.

@@ -17,6 +17,11 @@ std::vector<LttngTracepoint> lttng_of_file(const std::string& path) {
     return found;
 }
 
+bool is_lttng_provider(const std::string& file) {
+    auto elf = ElfFile::open(file);
+    return elf && !lttng_levels_of(*elf).empty();
+}
+
 void print_lttng(const LttngTracepoint& tracepoint, std::size_t width,
                  const std::vector<std::string>& sessions, bool verbose) {
     const std::string level =

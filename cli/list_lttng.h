@@ -17,6 +17,9 @@ namespace plumb {
 /* None if the file can not be read; whoever looks for its tracepoints says why. Log levels are those of its own providers. */
 std::vector<LttngTracepoint> lttng_of_file(const std::string& path);
 
+/* Whether it describes events whose tracepoints may be in other files. */
+bool is_lttng_provider(const std::string& file);
+
 /* One line; with `verbose`, the arguments below. `sessions`: in which it is on. */
 void print_lttng(const LttngTracepoint& tracepoint, std::size_t width,
                  const std::vector<std::string>& sessions, bool verbose);

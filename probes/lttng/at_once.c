@@ -89,6 +89,7 @@ __attribute__((cold, noinline)) static int not_at_once(struct traced_event* trac
     __atomic_store_n(&traced->common.has_filter, 0, __ATOMIC_RELAXED);
     traced->matches = 0;
     traced->may_go_at_once = __atomic_add_fetch(&traced->misses, 1, __ATOMIC_RELAXED) < MISSES_MAX;
+    if (!traced->may_go_at_once) leave_arguments_alone(traced);
     return UST_FILTER_ACCEPTS;
 }
 

@@ -39,7 +39,7 @@ struct step {
     uint32_t rest_bytes; /* that the fields behind it take at least */
 };
 
-/* Of what a probe function lays out for a filter: a word for each of these, two for what has a length. */
+/* Of what a probe function lays out for a filter: a word for each of these. What has a length has two, and is not among them. */
 enum value_kind {
     VALUE_END,
     VALUE_INTEGER, /* or a double */
@@ -73,6 +73,11 @@ struct traced_event {
     uint32_t more_bytes; /* that a payload may take beyond what LTTng's takes */
     bool is_cut;         /* not all of its fields are recorded */
 };
+
+/* It goes field by field for good: nobody needs to see its arguments any more. */
+static inline void leave_arguments_alone(struct traced_event* traced) {
+    __atomic_store_n(&traced->probes[0].function, traced->callback, __ATOMIC_RELAXED);
+}
 
 /* Fills a zeroed event, with memory of the arena. False: there is none. */
 bool describe_event(struct traced_event* traced, const struct ust_event* from, struct arena* arena);

@@ -127,7 +127,9 @@ __attribute__((cold, noinline)) static void emit_with_context(struct plumb_event
 __attribute__((cold, noinline)) static void learn(struct traced_event* traced, bool are_arguments) {
     traced->matches = are_arguments ? traced->matches + 1 : 0;
     if (traced->matches >= MATCHES_MIN) __atomic_store_n(&traced->common.has_filter, 1, __ATOMIC_RELAXED);
-    if (traced->matches >= MATCHES_MIN || ++traced->tries >= TRIES_MAX) traced->may_go_at_once = false;
+    if (traced->matches < MATCHES_MIN && ++traced->tries < TRIES_MAX) return;
+    traced->may_go_at_once = false;
+    if (traced->matches < MATCHES_MIN) leave_arguments_alone(traced);
 }
 
 static void commit(struct ust_context* context) {
@@ -341,7 +343,8 @@ static uint64_t more_bytes_of(const struct record* record, bool ends_by_nul) {
 static void put_text_of(struct ust_context* context, const char* from, size_t bytes, bool ends_by_nul) {
     struct record* const record = context->own;
     const struct step* const step = next_step(record);
-    if (!is_argument(lttng_ust_urcu_reader, from)) record->are_arguments = false;
+    if (__builtin_expect(record->traced->may_go_at_once, 0) && !is_argument(lttng_ust_urcu_reader, from))
+        record->are_arguments = false;
     if (step->kind == STEP_STRING)
         put_string(record, step, from, bytes, more_bytes_of(record, ends_by_nul));
     else if (step->kind == STEP_TEXT || step->kind == STEP_SEQUENCE)

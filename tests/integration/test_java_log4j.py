@@ -1,21 +1,17 @@
 #!/usr/bin/env python3
 # cmake-once
 """What log4j2 logs becomes events, those of java.util.logging's levels: by its configuration alone, and none while it is off."""
-import json
-import os
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+from logged_java import JAR, SOURCE, LoggedJava  # noqa: E402
 from recorded_program import BUILD, PLUMB, leave_out_if_sanitized  # noqa: E402
 
-SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"]).resolve()
-JAR = BUILD / "probes/java/java/plumb.jar"
 LOG4J = re.findall(r"^PLUMB_LOG4J_(?:API|CORE):FILEPATH=(/.*)$", (BUILD / "CMakeCache.txt").read_text(), re.MULTILINE)
 if not JAR.exists() or not shutil.which("javac") or len(LOG4J) != 2:
     print("skipped: no JDK or no log4j2, or none when this was built (openjdk-17-jdk-headless, liblog4j2-java)")
@@ -79,19 +75,9 @@ LAYOUT = '<Plumb name="plumb"><PatternLayout pattern="&lt;%m&gt;"/><ThresholdFil
 ASYNC = '<Plumb name="kept"/><Async name="plumb"><AppenderRef ref="kept"/></Async>'
 
 
-class Log4j(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.classes = Path(tempfile.mkdtemp(prefix="plumb-test-"))
-        cls.addClassCleanup(shutil.rmtree, cls.classes)
-        (cls.classes / "Logs.java").write_text(PROGRAM)
-        subprocess.run(["javac", "-encoding", "UTF-8", "-proc:none", "-cp", ":".join(LOG4J), "-d", cls.classes, cls.classes / "Logs.java"],
-                       check=True, timeout=100)
-
-    def setUp(self):
-        self.folder = Path(tempfile.mkdtemp(prefix="plumb-test-"))
-        self.trace = self.folder / "trace"
-        self.addCleanup(shutil.rmtree, self.folder)
+class Log4j(LoggedJava):
+    PROGRAM = PROGRAM
+    CLASS_PATH = LOG4J
 
     def java(self, what, appenders, options=(), jar=JAR):
         configuration = self.folder / "log4j2.xml"
@@ -103,12 +89,7 @@ class Log4j(unittest.TestCase):
                 "Logs", what]
 
     def record(self, what, *options, appenders=PLAIN):
-        done = subprocess.run([PLUMB, "record", "-q", "-o", self.trace, *(options or ("-e", "java:*")), "--", *self.java(what, appenders)],
-                              capture_output=True, text=True, timeout=200, check=False)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.said = done.stdout
-        shown = subprocess.run([PLUMB, "view", "--json", self.trace], capture_output=True, text=True, timeout=100, check=True)
-        return [json.loads(line) for line in shown.stdout.splitlines()]
+        return self.events_of(self.java(what, appenders), options)
 
     def test_each_level_is_an_event(self):
         events = self.record("levels")
@@ -139,18 +120,10 @@ class Log4j(unittest.TestCase):
         self.assertEqual(lost["thread"], "main")
 
     def test_what_is_off_is_not_formatted(self):
-        events = self.record("off", "-e", "java:severe")
-        self.assertEqual([event["fields"]["message"] for event in events], ["told"])
-        self.assertEqual(self.said, "asked\n")
-        done = subprocess.run(self.java("off", PLAIN), capture_output=True, text=True, timeout=100, check=False)
-        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        self.check_off(self.record("off", "-e", "java:severe"), "asked\n", self.java("off", PLAIN), "")
 
     def test_many_threads(self):
-        events = self.record("many", "-e", "java:*", "--mode", "block")
-        self.assertEqual(len(events), 40000)
-        for who in range(8):
-            own = [event["fields"]["message"] for event in events if event["fields"]["message"].startswith(f"t{who} ")]
-            self.assertEqual(own, [f"t{who} {i}" for i in range(5000)])
+        self.check_many(self.record("many", "-e", "java:*", "--mode", "block"), 5000)
 
     def test_the_configuration_of_the_docs(self):
         (example,) = re.findall(r"^```xml\n(.*?)^```$", (SOURCE / "docs/java-logging.md").read_text(), re.MULTILINE | re.DOTALL)

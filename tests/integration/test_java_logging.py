@@ -1,21 +1,17 @@
 #!/usr/bin/env python3
 # cmake-once
 """Records of java.util.logging become events: each with its level, fields in any script, and none while it is off."""
-import json
-import os
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
-from recorded_program import BUILD, PLUMB, leave_out_if_sanitized  # noqa: E402
+from logged_java import JAR, SOURCE, LoggedJava  # noqa: E402
+from recorded_program import PLUMB, leave_out_if_sanitized  # noqa: E402
 
-SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"]).resolve()
-JAR = BUILD / "probes/java/java/plumb.jar"
 if not JAR.exists() or not shutil.which("javac"):
     print("skipped: no JDK, or none when this was built (openjdk-17-jdk-headless)")
     sys.exit(77)
@@ -87,28 +83,15 @@ public class Logs {
 """
 
 
-class JavaLogging(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.classes = Path(tempfile.mkdtemp(prefix="plumb-test-"))
-        cls.addClassCleanup(shutil.rmtree, cls.classes)
-        (cls.classes / "Logs.java").write_text(PROGRAM)
-        subprocess.run(["javac", "-encoding", "UTF-8", "-cp", JAR, "-d", cls.classes, cls.classes / "Logs.java"], check=True)
-
-    def setUp(self):
-        self.trace = Path(tempfile.mkdtemp(prefix="plumb-test-")) / "trace"
-        self.addCleanup(shutil.rmtree, self.trace.parent)
+class JavaLogging(LoggedJava):
+    PROGRAM = PROGRAM
+    CLASS_PATH = (JAR,)
 
     def java(self, *words, classes=None, name="Logs", options=()):
         return ["java", "-Xshare:auto", *options, "-cp", f"{JAR}:{classes or self.classes}", name, *words]
 
     def record(self, what, *options, warns=False):
-        done = subprocess.run([PLUMB, "record", "-q", "-o", self.trace, *(options or ("-e", "java:*")), "--", *self.java(what)],
-                              capture_output=True, text=True, timeout=200, check=False)
-        self.assertEqual((done.returncode, done.stderr if not warns else ""), (0, ""))
-        self.said = done.stdout
-        shown = subprocess.run([PLUMB, "view", "--json", self.trace], capture_output=True, text=True, timeout=100, check=True)
-        return [json.loads(line) for line in shown.stdout.splitlines()]
+        return self.events_of(self.java(what), options, warns)
 
     def test_each_level_is_an_event(self):
         events = self.record("levels")
@@ -143,18 +126,10 @@ class JavaLogging(unittest.TestCase):
         self.assertEqual(second["class_name"], "y" * (room - 30000 - len("shop.ordersmain計る".encode())))
 
     def test_what_is_off_is_not_formatted(self):
-        events = self.record("off", "-e", "java:severe")
-        self.assertEqual([event["fields"]["message"] for event in events], ["told"])
-        self.assertEqual(self.said, "asked\nfalse true\n")
-        done = subprocess.run(self.java("off"), capture_output=True, text=True, timeout=100, check=False)
-        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "false false\n", ""))
+        self.check_off(self.record("off", "-e", "java:severe"), "asked\nfalse true\n", self.java("off"), "false false\n")
 
     def test_many_threads(self):
-        events = self.record("many", "-e", "java:*", "--mode", "block")
-        self.assertEqual(len(events), 160000)
-        for who in range(8):
-            own = [event["fields"]["message"] for event in events if event["fields"]["message"].startswith(f"t{who} ")]
-            self.assertEqual(own, [f"t{who} {i}" for i in range(20000)])
+        self.check_many(self.record("many", "-e", "java:*", "--mode", "block"), 20000)
 
     def test_the_example_of_the_docs(self):
         (example,) = re.findall(r"^```java\n(.*?)^```$", (SOURCE / "docs/java-logging.md").read_text(), re.MULTILINE | re.DOTALL)

@@ -11,7 +11,8 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from recorded_jvm import (BUFFERS, BUILD, PLUMB, InFolder, java, named, run, said, setUpModule, tearDownModule)  # noqa: E402, F401
+from recorded_jvm import BUFFERS, BUILD, PLUMB, InFolder, WithEachCollector, java, named, run, said  # noqa: E402
+from recorded_jvm import setUpModule, tearDownModule  # noqa: E402, F401
 
 WITNESS = BUILD / "tests/fixtures/libjvm_witness.so"
 THREADS = 8
@@ -25,7 +26,7 @@ def usual_bytes(samples):
     return collections.Counter(each["bytes"] for each in samples).most_common(1)[0][0]
 
 
-class Recorded(InFolder):
+class Recorded(WithEachCollector, InFolder):
     """Against what the program itself counts, with each collector, and interpreted."""
 
     def check_all(self, *options):
@@ -50,23 +51,6 @@ class Recorded(InFolder):
         self.assertAlmostEqual(estimated, total, delta=DEVIATIONS * math.sqrt(variance) + THREADS * INTERVAL)
         print(f"{total} bytes allocated, {estimated} estimated: {100 * estimated / total - 100:+.2f} %, "
               f"deviation {100 * math.sqrt(variance) / total:.2f} %")
-
-    def test_serial(self):
-        self.check_all("-XX:+UseSerialGC")
-
-    def test_parallel(self):
-        self.check_all("-XX:+UseParallelGC")
-
-    def test_g1(self):
-        self.check_all("-XX:+UseG1GC")
-
-    def test_z(self):
-        self.check_all("-XX:+UseZGC", "-Xmx512m")
-
-    def test_shenandoah(self):
-        if run(["java", "-XX:+UseShenandoahGC", "-version"])[0] != 0:
-            self.skipTest("this JVM has no Shenandoah")
-        self.check_all("-XX:+UseShenandoahGC")
 
     def test_interpreted(self):
         self.check_all("-Xint")

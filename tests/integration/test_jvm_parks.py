@@ -13,7 +13,8 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from recorded_jvm import (AGENT, PLUMB, InFolder, java, named, run, said, setUpModule, tearDownModule)  # noqa: E402, F401
+from recorded_jvm import AGENT, PLUMB, InFolder, WithEachCollector, java, named, run, said  # noqa: E402
+from recorded_jvm import setUpModule, tearDownModule  # noqa: E402, F401
 
 LOCKS = "java.util.concurrent.locks."
 LOCK, FAIR = LOCKS + "ReentrantLock$NonfairSync", LOCKS + "ReentrantLock$FairSync"
@@ -33,7 +34,7 @@ def by_thread(events):
     return pairs
 
 
-class Recorded(InFolder):
+class Recorded(WithEachCollector, InFolder):
     """Against what the program itself counts, with each collector, and interpreted."""
 
     def check_contention(self, pairs, main, count):
@@ -114,23 +115,6 @@ class Recorded(InFolder):
         ids = [each["id"] for each in named(events, "park")]
         self.assertEqual(len(set(ids)), len(ids))
         self.assertLessEqual({each["id"] for each in named(events, "parked")}, set(ids))
-
-    def test_serial(self):
-        self.check_all("-XX:+UseSerialGC")
-
-    def test_parallel(self):
-        self.check_all("-XX:+UseParallelGC")
-
-    def test_g1(self):
-        self.check_all("-XX:+UseG1GC")
-
-    def test_z(self):
-        self.check_all("-XX:+UseZGC")
-
-    def test_shenandoah(self):
-        if run(["java", "-XX:+UseShenandoahGC", "-version"])[0] != 0:
-            self.skipTest("this JVM has no Shenandoah")
-        self.check_all("-XX:+UseShenandoahGC")
 
     def test_interpreted(self):
         self.check_all("-Xint")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # cmake-once
 """Programs with LTTng-UST tracepoints where something else stands beside, or in the way: what happens, and what is said."""
+import contextlib
 import json
 import os
 import shutil
@@ -32,6 +33,17 @@ class Beside(LttngProgramTest):
                               check=False, env=dict(os.environ, **environment))
         return done.returncode, done.stderr
 
+    @contextlib.contextmanager
+    def running(self):
+        """A service that was started with the path of the libraries, and traces."""
+        process = subprocess.Popen([self.PROGRAM, "100000", "", "1000"], env=dict(os.environ, LD_LIBRARY_PATH=str(STAND_INS)))
+        try:
+            time.sleep(0.5)
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
     def test_its_own_library_by_path_ends_nothing(self):
         for name in (own_library(), "liblttng-ust.so"):
             with self.subTest(name):
@@ -57,24 +69,17 @@ class Beside(LttngProgramTest):
             self.assertNotIn("has no tracepoints", said)
 
     def test_a_pattern_for_a_running_one_is_not_said_to_match_nothing(self):
-        process = subprocess.Popen([self.PROGRAM, "100000", "", "1000"], env=dict(os.environ, LD_LIBRARY_PATH=str(STAND_INS)))
-        try:
-            time.sleep(0.5)
+        with self.running() as process:
             status, said = self.said("-e", "storm:number", "-p", process.pid, "--duration", "0.3s")
             self.assertEqual(status, 0, said)
             self.assertNotIn("No event of", said)
             self.assertRegex(said, r"\n +\d+  storm:number\n")
             _, said = self.said("-e", "storm:nubmer", "-p", process.pid, "--duration", "0.3s")
             self.assertRegex(said, r"No event of lttng_beside \(\d+\) matches 'storm:nubmer'; it has storm:in_handler, storm:name, storm:number, ")
-        finally:
-            process.kill()
-            process.wait()
 
     def test_a_filter_that_makes_no_sense_of_a_running_one_is_refused(self):
         """As of a program of Plumb's own; one that does is not, even beside events of tracef(), which lack the field."""
-        process = subprocess.Popen([self.PROGRAM, "100000", "", "1000"], env=dict(os.environ, LD_LIBRARY_PATH=str(STAND_INS)))
-        try:
-            time.sleep(0.5)
+        with self.running() as process:
             status, said = self.said("-e", "storm:number if numbr > 7", "-p", process.pid, "--duration", "0.3s")
             self.assertEqual(status, 2, said)
             self.assertIn("has a field numbr, but some have number", said)
@@ -84,9 +89,6 @@ class Beside(LttngProgramTest):
                 status, said = self.said(*words, "-p", process.pid, "--duration", "0.3s")
                 self.assertEqual(status, 0, said)
                 self.assertRegex(said, r"\n +\d+  storm:number\n")
-        finally:
-            process.kill()
-            process.wait()
 
     def test_what_the_probe_brings_is_not_listed_as_what_nobody_came_by(self):
         _, said = self.said("--preload", "lttng", "--", "true")

@@ -105,5 +105,26 @@ class InFolder(unittest.TestCase):
         return found
 
 
+class WithEachCollector:
+    """Beside InFolder: check_all(*options) with each of a JVM's collectors."""
+
+    def test_serial(self):
+        self.check_all("-XX:+UseSerialGC")
+
+    def test_parallel(self):
+        self.check_all("-XX:+UseParallelGC")
+
+    def test_g1(self):
+        self.check_all("-XX:+UseG1GC")
+
+    def test_z(self):
+        self.check_all("-XX:+UseZGC", "-Xmx512m")
+
+    def test_shenandoah(self):
+        if run(["java", "-XX:+UseShenandoahGC", "-version"])[0] != 0:
+            self.skipTest("this JVM has no Shenandoah")
+        self.check_all("-XX:+UseShenandoahGC")
+
+
 def named(events, name):
     return [event.fields for event in events if event.name == "jvm:" + name]

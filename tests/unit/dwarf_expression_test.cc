@@ -3,6 +3,7 @@
  * borders, as C counts them; every way to write a number; and every expression that lacks something. */
 #include "libtrace/context/cursor.h"
 #include "libtrace/context/expression.h"
+#include "tests/support/made_bytes.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +17,9 @@
 namespace plumb::context {
 namespace {
 
-using Bytes = std::vector<uint8_t>;
+using test::Bytes;
+using test::joined;
+using test::little_endian;
 using Maybe = std::optional<uint64_t>;
 
 constexpr uint64_t start = 0x10000;
@@ -34,18 +37,6 @@ struct TestMemory : Memory {
     Bytes bytes;
 };
 
-Bytes little_endian(uint64_t value, unsigned count) {
-    Bytes made;
-    for (unsigned i = 0; i < count; i++)
-        made.push_back(static_cast<uint8_t>(value >> (8 * i)));
-    return made;
-}
-Bytes joined(std::initializer_list<Bytes> parts) {
-    Bytes all;
-    for (const Bytes& part : parts)
-        all.insert(all.end(), part.begin(), part.end());
-    return all;
-}
 Bytes uleb(uint64_t value) {
     Bytes made;
     do {

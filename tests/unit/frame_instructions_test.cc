@@ -3,6 +3,7 @@
  * instruction, what each kind of rule makes of a caller's registers, every augmentation and version of a common entry, and which
  * function of many is found. */
 #include "libtrace/context/cfi.h"
+#include "tests/support/made_bytes.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -17,7 +18,9 @@
 namespace plumb::context {
 namespace {
 
-using Bytes = std::vector<uint8_t>;
+using test::Bytes;
+using test::joined;
+using test::little_endian;
 
 constexpr uint64_t object_start = 0x10000, code_start = 0x20000, stack_start = 0x70000000;
 
@@ -35,19 +38,6 @@ struct TestMemory : Memory {
     }
     Bytes object, stack = Bytes(256);
 };
-
-Bytes little_endian(uint64_t value, unsigned count) {
-    Bytes made;
-    for (unsigned i = 0; i < count; i++)
-        made.push_back(static_cast<uint8_t>(value >> (8 * i)));
-    return made;
-}
-Bytes joined(std::initializer_list<Bytes> parts) {
-    Bytes all;
-    for (const Bytes& part : parts)
-        all.insert(all.end(), part.begin(), part.end());
-    return all;
-}
 
 /* What a common entry says before its instructions. */
 struct Common {

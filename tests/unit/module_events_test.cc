@@ -23,6 +23,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <sched.h>
 #include <string>
 #include <sys/mount.h>
@@ -93,17 +94,10 @@ long result_of(int error) {
 
 } // namespace
 
-extern "C" PLUMB_TEST_TAKES_ALL_ARGUMENTS long syscall(long number, ...) noexcept {
-    long arguments[6];
-    va_list list;
-    va_start(list, number);
-    for (long& argument : arguments)
-        argument = va_arg(list, long);
-    va_end(list);
-    if (number == PLUMB_SYSCALL && module_of_test != nullptr)
-        return result_of(static_cast<int>(
-            module_of_test->open(arguments[0], *reinterpret_cast<plumb_descriptor_request*>(arguments[1]))));
-    return plumb::test::raw_call(number, arguments);
+std::optional<long> plumb::test::answer_call(long number, const long (&arguments)[6]) {
+    if (number != PLUMB_SYSCALL || module_of_test == nullptr) return {};
+    return result_of(static_cast<int>(
+        module_of_test->open(arguments[0], *reinterpret_cast<plumb_descriptor_request*>(arguments[1]))));
 }
 
 extern "C" PLUMB_TEST_TAKES_ALL_ARGUMENTS int ioctl(int descriptor, unsigned long request, ...) noexcept {
