@@ -28,6 +28,7 @@ public class Deeds {
             synchronized (lock) {
                 waiter.start();
                 while (waiter.getState() != Thread.State.BLOCKED) Thread.sleep(1);
+                Thread.sleep(20); // it is BLOCKED before the agent is told, who then asks for the lock's owner
             }
             waiter.join();
         }
