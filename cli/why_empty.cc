@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/glob.h"
 #include "base/output_buffer.h"
+#include "consumerd/control/event_pattern.h"
 #include "consumerd/control/no_tracepoints.h"
 #include "consumerd/event/elf_lttng.h"
 #include "consumerd/probe/similar_names.h"
@@ -60,13 +61,6 @@ std::string language_of(const std::string& path) {
 
 bool is_exclusion(const std::string& pattern) {
     return pattern.starts_with('!');
-}
-
-/* As encode_rule() and `plumb view` read it. */
-bool pattern_matches(const std::string& pattern, const std::string& name) {
-    std::string glob = pattern.substr(is_exclusion(pattern) ? 1 : 0);
-    if (glob.find(':') == std::string::npos && glob != "*") glob += ":*";
-    return glob_matches(glob.c_str(), name.c_str());
 }
 
 bool any_matches(const std::vector<std::string>& patterns, const std::string& name, bool exclusions) {

@@ -50,4 +50,10 @@ Status check_event_pattern(const std::string& pattern) {
     return ok();
 }
 
+bool pattern_matches(const std::string& pattern, const std::string& name) {
+    std::string glob = pattern.substr(pattern.starts_with('!') ? 1 : 0);
+    if (glob.find(':') == std::string::npos && glob != "*") glob += ":*";
+    return glob_matches(glob.c_str(), name.c_str());
+}
+
 } // namespace plumb

@@ -12,6 +12,9 @@ namespace plumb {
  * '!' of one that excludes. */
 Status check_event_pattern(const std::string& pattern);
 
+/* As a rule's: whether an event of that name is meant, or with a '!' left out. */
+bool pattern_matches(const std::string& pattern, const std::string& name);
+
 } // namespace plumb
 
 #endif

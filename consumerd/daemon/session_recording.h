@@ -115,6 +115,7 @@ private:
                                 const std::vector<Rule>& removed);
     Result<Report> switch_on(bool is_on);
     Status check_filters_for(const std::vector<Rule>& added) const;
+    std::vector<std::string> patterns_of_nobody(const std::vector<Rule>& added) const;
     Json answer_of(const Report& report, const std::vector<Unreachable>& in_vain = {}) const;
     std::vector<Unreachable> named_in_vain() const;
     std::vector<Unreachable> named_in_vain_for_long() const;

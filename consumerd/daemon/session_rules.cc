@@ -3,6 +3,7 @@
 
 #include "base/processes.h"
 #include "consumerd/control/control_groups.h"
+#include "consumerd/control/event_pattern.h"
 #include "consumerd/control/no_tracepoints.h"
 #include "consumerd/control/rule_filters.h"
 #include "consumerd/control/traced_lttng.h"
@@ -15,12 +16,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
 #include <set>
 #include <utility>
 
 namespace plumb {
 namespace {
 
+constexpr std::size_t processes_read = 64; /* the files of more are not read for a hint */
 /* As `plumb record -p` has them. */
 constexpr std::uint64_t exec_patience_ns = 1'000'000'000;
 constexpr unsigned exec_look_us = 10'000;
@@ -66,6 +69,47 @@ Status SessionRecording::check_filters_for(const std::vector<Rule>& added) const
             return sensible.error().with("The filter");
     }
     return ok();
+}
+
+/* What is said of patterns that match no event of those who run, as those of a slip do; nothing if nobody runs, or not all
+ * events are known. */
+std::vector<std::string> SessionRecording::patterns_of_nobody(const std::vector<Rule>& added) const {
+    LttngReader lttng;
+    std::multimap<std::uint32_t, std::string> names; /* of processes */
+    bool are_all_known = true;
+    const auto add = [&](const Session& session) {
+        const StateFile& state = const_cast<Session&>(session).state();
+        are_all_known = are_all_known && state.processes().size() <= processes_read;
+        const auto running = are_all_known ? traced_processes(state) : Error("");
+        are_all_known = running.has_value();
+        if (!running) return;
+        for (const TracedProcess& process : *running) {
+            are_all_known = are_all_known && process.notes.empty();
+            std::vector<EventDescription> events;
+            (void)add_lttng_events(lttng, process.process_id, events);
+            for (const TracedObject& object : process.objects)
+                events.insert(events.end(), object.content.events.begin(), object.content.events.end());
+            for (const EventDescription& event : events)
+                names.emplace(process.process_id, event.full_name());
+        }
+    };
+    add(*session_);
+    if (places_) places_->for_each([&](const OtherUsers::Glance& glance) { add(glance.session); });
+    if (!are_all_known || names.empty()) return {};
+    std::set<std::string> said;
+    for (const Rule& rule : added) {
+        const bool is_of_one = rule.who.kind == PLUMB_WHO_PROCESS;
+        if (is_of_one && names.count(rule.who.id) == 0) continue; /* it is said to have no tracepoints */
+        if (std::none_of(names.begin(), names.end(), [&](const auto& each) {
+                return (!is_of_one || each.first == rule.who.id) &&
+                       pattern_matches(rule.pattern, each.second);
+            }))
+            said.insert(fmt::format(
+                "No event of {} matches '{}'; what {} later is asked. `plumb list` shows what there is.",
+                is_of_one ? fmt::format("process {}", rule.who.id) : "a program that runs now", rule.pattern,
+                is_of_one ? "it loads" : "begins, or is loaded,"));
+    }
+    return {said.begin(), said.end()};
 }
 
 /* Processes that rules are for by their numbers, and that can not follow: nothing of Plumb is found in them. Until the session is
@@ -208,6 +252,8 @@ Result<Json> SessionRecording::enable(const std::vector<Rule>& rules) {
         });
     });
     Json answer = answer_of(*report, in_vain);
+    for (const std::string& each : patterns_of_nobody(added))
+        answer["notes"].push_back(each);
     answer["rules_added"] = added.size();
     answer["started"] = description_.is_started;
     return answer;
