@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <iterator>
+#include <string_view>
 
 namespace plumb {
 namespace {
@@ -21,7 +22,8 @@ Result<std::uint8_t> parse_log_level(const std::string& text) {
     std::string name = text;
     std::transform(name.begin(), name.end(), name.begin(),
                    [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    if (name.compare(0, 6, "plumb_") == 0) name.erase(0, 6);
+    for (const std::string_view prefix : {"plumb_", "trace_"})
+        if (name.starts_with(prefix)) name.erase(0, prefix.size());
     constexpr std::size_t count = std::size(log_level_names);
     for (std::size_t level = 0; level < count; level++) {
         if (name == log_level_names[level] || name == std::to_string(level))

@@ -23,7 +23,7 @@ struct LogLevels {
     constexpr bool operator==(const LogLevels&) const = default;
 };
 
-/* The number of a log level: "warning", "PLUMB_WARNING", "4". */
+/* The number of a log level: "warning", "PLUMB_WARNING", "4"; "TRACE_WARNING", as LTTng's users know it. */
 Result<std::uint8_t> parse_log_level(const std::string& text);
 /* The most severe one first. */
 std::vector<std::string> all_log_level_names();

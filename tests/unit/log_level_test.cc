@@ -29,6 +29,7 @@ TEST(LogLevel, IsKnownByItsNameAndByItsNumber) {
     }
     EXPECT_EQ(*parse_log_level("Warning"), PLUMB_WARNING);
     EXPECT_EQ(*parse_log_level("plumb_debug_line"), PLUMB_DEBUG_LINE);
+    EXPECT_EQ(*parse_log_level("TRACE_DEBUG_LINE"), PLUMB_DEBUG_LINE);
 }
 
 TEST(LogLevel, ThatDoesNotExistIsNamedWithThoseThatDo) {
