@@ -5,10 +5,9 @@
  * string its address. With nothing but numbers and strings a record is made of that by the filter, which then says no:
  * so what would be a call for each field, and two around them, is one.
  *
- * A string is taken if it is one of the arguments of the tracepoint, which live longer than the call. What a provider makes of them
- * itself may be gone when the filter is asked: such an event goes the other way (record.c), field by field, and so does
- * each until a few of its records have shown which it is. So that it is known what the arguments are, the tracepoint leads
- * to us first, and from there to the probe function.
+ * Of a string only the address is laid out, and it is copied when all other expressions of the event have been computed, too. So an
+ * event with strings goes this way if its probe function is known to do nothing until then but compute (pure_code.c), and
+ * no string lies in the function's own frame, where one may be gone by then.
  */
 #include "event.h"
 #include "level.h"
@@ -22,44 +21,16 @@
 #include <string.h>
 
 #define PAYLOAD_ROOM_BYTES 512u
-#define MISSES_MAX 2u
-
-#if defined(__x86_64__)
-/* As the calling convention has them: rdi is the probe function's data; of what is in no register nothing is known. */
-__asm__(".pushsection .text, \"ax\"\n"
-        ".p2align 4\n"
-        ".hidden plumb_lttng_keep_arguments\n"
-        ".globl plumb_lttng_keep_arguments\n"
-        ".type plumb_lttng_keep_arguments, @function\n"
-        "plumb_lttng_keep_arguments:\n"
-        ".cfi_startproc\n"
-        "endbr64\n"
-        "movq lttng_ust_urcu_reader@gottpoff(%rip), %rax\n"
-        "movq %fs:(%rax), %rax\n"
-        "testq %rax, %rax\n"
-        "jz 1f\n"
-        "movq %rsi, 64(%rax)\n"
-        "movq %rdx, 72(%rax)\n"
-        "movq %rcx, 80(%rax)\n"
-        "movq %r8, 88(%rax)\n"
-        "movq %r9, 96(%rax)\n"
-        "1: jmp *-8(%rdi)\n"
-        ".cfi_endproc\n"
-        ".size plumb_lttng_keep_arguments, . - plumb_lttng_keep_arguments\n"
-        ".popsection\n");
-_Static_assert(offsetof(struct reader, arguments) == 64 && READER_ARGUMENTS == 5, "as above");
-_Static_assert(offsetof(struct traced_event, common) - offsetof(struct traced_event, callback) == 8,
-               "as above");
-#endif
 
 /* Where it ends, or NULL: it does not go this way. */
-static unsigned char* put_values(const struct traced_event* traced, const struct reader* reader,
-                                 const char* from, unsigned char* at, const unsigned char* end) {
+static unsigned char* put_values(const struct traced_event* traced, const char* from, unsigned char* at,
+                                 const unsigned char* end) {
+    const uintptr_t frame_bytes = traced->frame_bytes, frame = (uintptr_t)from - frame_bytes;
     for (const struct value* value = traced->values; value->kind != VALUE_END; value++) {
         if (value->kind == VALUE_STRING) {
             const char* string;
             memcpy(&string, from, sizeof(string));
-            if (!is_argument(reader, string)) return NULL;
+            if ((uintptr_t)string - frame < 2 * frame_bytes) return NULL;
             const uint64_t room = (uint64_t)(end - at) - value->rest_bytes;
             const uint64_t copied = plumb_copy_string(at, string, room);
             if (__builtin_expect(copied > room, 0)) return NULL;
@@ -81,32 +52,22 @@ __attribute__((cold, noinline)) static void emit_with_context(struct plumb_event
         plumb_emit_from(event, (uint32_t)__builtin_ctz(enabled), payload, bytes, entry);
 }
 
-/* The probe function will lay out all values once more, so it goes field by field until it is known again
- * that they are arguments, and after a second time for good. */
-__attribute__((cold, noinline)) static int not_at_once(struct traced_event* traced, struct reader* reader,
-                                                       const char* values) {
-    forget_level(reader, (uintptr_t)values);
-    __atomic_store_n(&traced->common.has_filter, 0, __ATOMIC_RELAXED);
-    traced->matches = 0;
-    traced->may_go_at_once = __atomic_add_fetch(&traced->misses, 1, __ATOMIC_RELAXED) < MISSES_MAX;
-    if (!traced->may_go_at_once) leave_arguments_alone(traced);
-    return UST_FILTER_ACCEPTS;
-}
-
-/* What does not fit into the stack is put into a scratch buffer, or is no argument. */
+/* What does not fit into the stack is put into a scratch buffer; if there is none, or a string lies in the probe function's
+ * frame, it goes field by field. Where that is so once, it is so again. */
 __attribute__((cold, noinline)) static int record_large_values(struct traced_event* traced,
                                                                struct reader* reader, const char* values) {
     unsigned char* const scratch = plumb_scratch_acquire();
-    if (scratch == NULL) return not_at_once(traced, reader, values);
-    unsigned char* const end = put_values(traced, reader, values, scratch, scratch + LARGE_ROOM_BYTES);
+    unsigned char* const end =
+        scratch == NULL ? NULL : put_values(traced, values, scratch, scratch + LARGE_ROOM_BYTES);
     if (end != NULL) {
         memset(end, 0, 8);
         plumb_emit_large(&traced->event, scratch, (uint32_t)(end - scratch), 0);
+    } else if (scratch != NULL) {
+        __atomic_store_n(&traced->common.has_filter, 0, __ATOMIC_RELAXED);
     }
-    plumb_scratch_release(scratch);
-    if (end == NULL) return not_at_once(traced, reader, values);
+    if (scratch != NULL) plumb_scratch_release(scratch);
     forget_level(reader, (uintptr_t)values);
-    return UST_FILTER_REJECTS;
+    return end == NULL ? UST_FILTER_ACCEPTS : UST_FILTER_REJECTS;
 }
 
 /* Nothing but numbers: the upper bytes of each are overwritten by what follows. */
@@ -184,7 +145,7 @@ int record_values(const struct ust_event_common* common, const char* values, voi
                   void* filter_context) {
     unsigned char room[PAYLOAD_ROOM_BYTES + SLACK_BYTES] __attribute__((aligned(8)));
     BEGIN_RECORD;
-    unsigned char* const end = put_values(traced, reader, values, room, room + PAYLOAD_ROOM_BYTES);
+    unsigned char* const end = put_values(traced, values, room, room + PAYLOAD_ROOM_BYTES);
     if (__builtin_expect(end == NULL, 0)) return record_large_values(traced, reader, values);
     const uint32_t bytes = (uint32_t)(end - room);
     if ((bytes & 7) != 0) memset(end, 0, 8);

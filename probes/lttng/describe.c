@@ -7,10 +7,12 @@
  * bytes a blob has (shown as bytes in base 16), model_emf_uri.
  */
 #include "event.h"
+#include "pure_code.h"
 
 #include <plumb/abi/event.h>
 #include <plumb/detail/fields.h>
 
+#include <stddef.h>
 #include <string.h>
 
 #define LABELS_MAX 256u
@@ -305,12 +307,12 @@ static void know_values(struct traced_event* traced, struct description* to, con
     }
     for (size_t i = count; i-- > 0;) {
         values[i] = value_of(from->fields[i]);
-        if (values[i].kind == VALUE_END) return;
-        if (from->fields[i]->is_not_written) values[i] = new_value(VALUE_SKIP, sizeof(uint64_t));
+        /* The expression of a field that is not recorded is for filters, and is computed for nobody else. */
+        if (values[i].kind == VALUE_END || from->fields[i]->is_not_written) return;
         values[i].rest_bytes = (uint16_t)bytes;
         are_words = are_words && values[i].kind == VALUE_INTEGER && values[i].size == sizeof(uint64_t);
         are_integers = are_integers && values[i].kind == VALUE_INTEGER;
-        if (values[i].kind != VALUE_SKIP) bytes += values[i].size;
+        bytes += values[i].size;
     }
     traced->values = values;
     traced->words_bytes = are_words ? bytes : 0;
@@ -323,17 +325,26 @@ static bool has_strings(const struct value* values) {
     return false;
 }
 
-/* Of numbers at once; with strings when they are known to be arguments (record.c). */
+/* Of numbers the values are laid out, each once; of a string only where it is, and when that is read must not matter. */
+static bool may_lay_out(struct traced_event* traced) {
+    if (!has_strings(traced->values)) return true;
+#if defined(__x86_64__)
+    const struct purity purity = purity_until_filter(
+        (const void*)(uintptr_t)traced->callback, code_of((const void*)(uintptr_t)traced->callback),
+        offsetof(struct ust_event_common, run_filter), offsetof(struct ust_operations, reserve));
+    traced->frame_bytes = purity.frame_bytes;
+    return purity.is_pure;
+#else
+    return false;
+#endif
+}
+
 static void go_by_values(struct traced_event* traced) {
-    if (traced->values == NULL) return;
+    if (traced->values == NULL || !may_lay_out(traced)) return;
     traced->common.run_filter = traced->words_bytes != 0     ? record_words
                                 : traced->integer_count != 0 ? record_integers
                                                              : record_values;
-    traced->common.has_filter = !has_strings(traced->values);
-#if defined(__x86_64__)
-    traced->may_go_at_once = !traced->common.has_filter;
-    if (traced->may_go_at_once) traced->probes[0].function = plumb_lttng_keep_arguments;
-#endif
+    traced->common.has_filter = true;
 }
 
 static uint8_t log_level_of(const struct ust_event* from) {

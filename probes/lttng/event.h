@@ -43,13 +43,12 @@ struct step {
 enum value_kind {
     VALUE_END,
     VALUE_INTEGER, /* or a double */
-    VALUE_STRING,
-    VALUE_SKIP /* it is not recorded */
+    VALUE_STRING
 };
 
 struct value {
     uint8_t kind;        /* enum value_kind */
-    uint8_t size;        /* bytes in the record; where it is skipped, there */
+    uint8_t size;        /* bytes in the record */
     uint16_t rest_bytes; /* that the values behind it take at least */
 };
 
@@ -65,28 +64,19 @@ struct traced_event {
     const struct value* values; /* NULL: the event does not go by them */
     uint32_t words_bytes;       /* not 0: the values are the payload, as they are laid out */
     uint32_t integer_count;     /* not 0: there is nothing else among them */
-    bool may_go_at_once;        /* it goes field by field so far, and is looked at */
-    uint32_t matches;           /* records in a row that might have gone by values */
-    uint32_t tries;             /* how often that was looked at */
-    uint32_t misses;            /* how often it went by values, and could not */
+    uint32_t frame_bytes;       /* with strings among them: what the probe function's frame has at most */
     uint32_t name_hash;
     uint32_t more_bytes; /* that a payload may take beyond what LTTng's takes */
     bool is_cut;         /* not all of its fields are recorded */
 };
 
-/* It goes field by field for good: nobody needs to see its arguments any more. */
-static inline void leave_arguments_alone(struct traced_event* traced) {
-    __atomic_store_n(&traced->probes[0].function, traced->callback, __ATOMIC_RELAXED);
-}
-
 /* Fills a zeroed event, with memory of the arena. False: there is none. */
 bool describe_event(struct traced_event* traced, const struct ust_event* from, struct arena* arena);
 
-/* What the events' probe functions call, with all values (at_once.c); and what is called before them, to see their arguments. */
+/* What the events' probe functions call, with all values (at_once.c). */
 typedef int at_once_function(const struct ust_event_common* common, const char* values, void* probe_context,
                              void* filter_context);
 at_once_function record_words, record_integers, record_values;
-void plumb_lttng_keep_arguments(void);
 
 /* What they call else, field by field (record.c). */
 extern struct ust_channel record_channel;

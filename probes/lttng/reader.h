@@ -22,12 +22,11 @@
 #include <stdint.h>
 
 #define READER_BYTES 4096u
-#define READER_HEAD_BYTES 112u
+#define READER_HEAD_BYTES 64u
 #define READER_ROOM_BYTES (READER_BYTES - READER_HEAD_BYTES)
 #define READER_AGE_SHIFT 32
 #define READER_AGE (1ul << READER_AGE_SHIFT)
 #define READER_DEPTH_MASK (READER_AGE - 1)
-#define READER_ARGUMENTS 5u
 #define READER_LEVELS 2u /* of tracepoints in each other of which more is known */
 
 struct reader {
@@ -39,7 +38,6 @@ struct reader {
     const void* led_to[READER_LEVELS]; /* the probes of an event; NULL: not known */
     uint32_t given_up_age;             /* of the one that nobody waits for any more, and how deep it was; */
     uint32_t given_up_depth;           /* 0: none */
-    uintptr_t arguments[READER_ARGUMENTS]; /* of the tracepoint, as registers have them */
     unsigned char room[READER_ROOM_BYTES] __attribute__((aligned(16)));
 };
 
@@ -77,15 +75,6 @@ unsigned long without_those_left(struct reader* reader, unsigned long calls, uin
 /* Whether this thread is in a tracepoint itself; and in one that may be of what goes. */
 bool is_reading(void);
 bool is_inside_itself(struct going going);
-
-/* Of the tracepoint that was last led to a probe function by way of us. A place that many threads share has those of any of them. */
-static inline bool is_argument(const struct reader* reader, const void* pointer) {
-    const uintptr_t value = (uintptr_t)pointer;
-    const uintptr_t* const arguments = reader->arguments;
-    return value != 0 && reader->owner != 0 &&
-           (value == arguments[0] || value == arguments[1] || value == arguments[2] ||
-            value == arguments[3] || value == arguments[4]);
-}
 
 /* Whether this runs on an alternate stack, or it may be. */
 bool is_on_alternate_stack(void);

@@ -24,8 +24,7 @@ struct record {
     struct ust_context* context; /* in the probe function's frame */
     uint32_t used_before;        /* of the room, to be put back */
     bool is_cut;
-    bool are_arguments; /* its strings so far: of the tracepoint */
-    bool is_large;      /* it is in a scratch buffer, behind its payload */
+    bool is_large; /* it is in a scratch buffer, behind its payload */
     unsigned char payload[] __attribute__((aligned(16)));
 };
 
@@ -43,7 +42,6 @@ static void begin(struct record* record, struct ust_context* context, struct tra
     record->context = context;
     record->used_before = used_before;
     record->is_cut = traced->is_cut;
-    record->are_arguments = true;
     record->is_large = false;
     context->own = record;
 }
@@ -119,23 +117,9 @@ __attribute__((cold, noinline)) static void emit_with_context(struct plumb_event
         plumb_emit_from(event, (uint32_t)__builtin_ctz(enabled), payload, bytes, entry);
 }
 
-#define MATCHES_MIN 3u
-#define TRIES_MAX 100u
-
-/* An event with strings goes by values (at_once.c) when they have been seen to be arguments. Threads that count at the same time may
- * count one too few. */
-__attribute__((cold, noinline)) static void learn(struct traced_event* traced, bool are_arguments) {
-    traced->matches = are_arguments ? traced->matches + 1 : 0;
-    if (traced->matches >= MATCHES_MIN) __atomic_store_n(&traced->common.has_filter, 1, __ATOMIC_RELAXED);
-    if (traced->matches < MATCHES_MIN && ++traced->tries < TRIES_MAX) return;
-    traced->may_go_at_once = false;
-    if (traced->matches < MATCHES_MIN) leave_arguments_alone(traced);
-}
-
 static void commit(struct ust_context* context) {
     struct record* const record = context->own;
     struct plumb_event* const event = &record->traced->event;
-    if (__builtin_expect(record->traced->may_go_at_once, 0)) learn(record->traced, record->are_arguments);
     memset(record->at, 0, 8); /* what is behind the payload goes into the ring, too */
     if (__builtin_expect(record->is_large, 0)) {
         commit_large(record);
@@ -343,8 +327,6 @@ static uint64_t more_bytes_of(const struct record* record, bool ends_by_nul) {
 static void put_text_of(struct ust_context* context, const char* from, size_t bytes, bool ends_by_nul) {
     struct record* const record = context->own;
     const struct step* const step = next_step(record);
-    if (__builtin_expect(record->traced->may_go_at_once, 0) && !is_argument(lttng_ust_urcu_reader, from))
-        record->are_arguments = false;
     if (step->kind == STEP_STRING)
         put_string(record, step, from, bytes, more_bytes_of(record, ends_by_nul));
     else if (step->kind == STEP_TEXT || step->kind == STEP_SEQUENCE)

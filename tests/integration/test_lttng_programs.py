@@ -46,7 +46,7 @@ class SameAsLttng(LttngProgramTest):
         self.check(PROGRAMS / "lttng_every_field_cpp")
 
     def test_as_often_as_it_takes_to_go_the_other_way(self):
-        """Strings have to be arguments some times before (at_once.c)."""
+        """At once there are those whose probe functions only compute (pure_code.c)."""
         self.check(PROGRAMS / "lttng_every_field", rounds=60)
         self.check(PROGRAMS / "lttng_every_field_cpp", rounds=60)
 
@@ -55,6 +55,17 @@ class SameAsLttng(LttngProgramTest):
 
     def test_with_read_side_inlined(self):
         self.check(PROGRAMS / "lttng_every_field_lgpl")
+
+    def test_expressions_that_do_more_than_compute(self):
+        """They change what others read, release it, count, and of fields that nobody writes lead nowhere."""
+        for program in ("computed", "computed_lgpl", "computed_plain", "computed_small", "computed_cpp"):
+            with self.subTest(program=program):
+                command = (PROGRAMS / f"lttng_{program}", 40)
+                said = self.daemon.record(self.directory / program, *command, events="computed:*")
+                theirs = lines_of(self.directory / program)
+                self.assertEqual(len(theirs), 10 * 40)
+                self.assertEqual(self.record(*command, options=["-e", "computed:*"]), said)
+                self.assertEqual(lines_of(self.trace), theirs)
 
     def test_loaded_provider(self):
         self.check(PROGRAMS / "lttng_every_field_loaded", PROGRAMS / "liblttng_every_field_probe.so")

@@ -114,6 +114,7 @@ class SessionDaemon:
                      ["start", name]):
             subprocess.run(["lttng", *step], capture_output=True, check=True, timeout=60)
         try:
-            subprocess.run(list(map(str, command)), check=True, timeout=60)
+            done = subprocess.run(list(map(str, command)), check=True, timeout=60, capture_output=True, text=True)
         finally:
             subprocess.run(["lttng", "destroy", name], capture_output=True, check=True, timeout=60)
+        return done.stdout

@@ -1,0 +1,209 @@
+/*
+ * All instructions are found to which the function can come; then, from the question to the filter back, those which lead to it. Of calls,
+ * too, it is seen where they come back to: a path with a call in it leads there as well, and is not pure.
+ *
+ * The functions for writing lie in a struct of their own, and one of them may be as far from its beginning as the
+ * filter is from that of an event's. Who calls it has begun to write before.
+ */
+#include "pure_code.h"
+
+#include "instruction.h"
+
+#include <string.h>
+
+#define PLACES_MAX 1024u
+#define HASHES 4096u /* a power of two */
+#define NOWHERE UINT16_MAX
+
+struct place {
+    const unsigned char* at;
+    const unsigned char* next; /* NULL: it does not go on to the next one, or that is another function's */
+    uint32_t frame_bytes;
+    int32_t stored_at;
+    uint16_t next_place, target_place;
+    bool is_pure, is_filter, is_reserve;
+    bool comes_unwritten; /* it is come to from the beginning without a call by which writing begins */
+    bool leads_to_filter;
+};
+
+struct graph {
+    struct code code;
+    bool has_frame_pointer, is_unknown;
+    uint32_t count;
+    struct place places[PLACES_MAX];
+    uint16_t hashes[HASHES];
+};
+
+/* Providers are registered one after the other. */
+static struct graph graph;
+
+static uint16_t* slot_of(const unsigned char* at) {
+    uint32_t slot = (uint32_t)(((uintptr_t)at * 0x9e3779b97f4a7c15u) >> 52) & (HASHES - 1);
+    while (graph.hashes[slot] != 0 && graph.places[graph.hashes[slot] - 1].at != at)
+        slot = (slot + 1) & (HASHES - 1);
+    return &graph.hashes[slot];
+}
+
+/* NOWHERE: nobody was there. */
+static uint16_t place_of(const unsigned char* at) {
+    const uint16_t known = at == NULL ? 0 : *slot_of(at);
+    return known == 0 ? NOWHERE : (uint16_t)(known - 1);
+}
+
+/* There is more to see there, if nobody was. */
+static void go_to(const unsigned char* at) {
+    const bool is_inside = (uintptr_t)at >= graph.code.begin && (uintptr_t)at < graph.code.end;
+    if (!is_inside || graph.count == PLACES_MAX) {
+        graph.is_unknown = true;
+        return;
+    }
+    uint16_t* const slot = slot_of(at);
+    if (*slot != 0) return;
+    struct place* const place = &graph.places[graph.count++];
+    memset(place, 0, sizeof(*place));
+    place->at = at;
+    place->next_place = place->target_place = NOWHERE;
+    *slot = (uint16_t)graph.count;
+}
+
+static bool begins_with(const unsigned char* at, const char* bytes, size_t count) {
+    return (uintptr_t)at + count <= graph.code.end && memcmp(at, bytes, count) == 0;
+}
+
+static bool is_endbr(const unsigned char* at) {
+    return begins_with(at, "\xf3\x0f\x1e\xfa", 4);
+}
+
+static const unsigned char* behind_endbr(const unsigned char* at) {
+    return is_endbr(at) ? at + 4 : at;
+}
+
+static bool is_nop(const unsigned char* at, struct instruction instruction) {
+    while (at < (const unsigned char*)graph.code.end && (*at == 0x66 || *at == 0x2e))
+        at++;
+    return instruction.length != 0 && (begins_with(at, "\x90", 1) || begins_with(at, "\x0f\x1f", 2));
+}
+
+static const unsigned char* behind_nops(const unsigned char* at) {
+    for (;;) {
+        const struct instruction next = read_instruction(at, (const unsigned char*)graph.code.end, false);
+        if (!is_nop(at, next)) return at;
+        at += next.length;
+    }
+}
+
+/* Behind a call that does not come back, as that of __stack_chk_fail(), the next function stands. */
+static bool is_beginning_of_function(const unsigned char* at) {
+    at = behind_nops(at);
+    if ((uintptr_t)at % 16 != 0) return false;
+    const bool pushes = begins_with(at, "\x41", 1) ? (at[1] & 0xf8) == 0x50 : (*at & 0xf8) == 0x50;
+    return is_endbr(at) || pushes || begins_with(at, "\x48\x83\xec", 3) || begins_with(at, "\x48\x81\xec", 3);
+}
+
+/* First of all it keeps the caller's, and then has its own before the stack pointer changes once more. */
+static bool sets_frame_pointer(const unsigned char* at) {
+    if (!begins_with(at, "\x55", 1)) return false;
+    for (at++; !begins_with(at, "\x48\x89\xe5", 3);) {
+        const struct instruction next = read_instruction(at, (const unsigned char*)graph.code.end, false);
+        if (next.flow != FLOW_ON || !next.is_pure || next.frame_bytes != 0 || next.stored_at != INT32_MIN)
+            return false;
+        at += next.length;
+    }
+    return true;
+}
+
+static void look_at(struct place* place, int32_t filter_at, int32_t reserve_at) {
+    const struct instruction found =
+        read_instruction(place->at, (const unsigned char*)graph.code.end, graph.has_frame_pointer);
+    place->is_pure = found.is_pure;
+    place->frame_bytes = found.frame_bytes;
+    place->stored_at = found.stored_at;
+    place->is_filter = found.flow == FLOW_CALL_BY && found.displacement == filter_at;
+    place->is_reserve = found.flow == FLOW_CALL_BY && found.displacement == reserve_at;
+    graph.is_unknown = graph.is_unknown || found.flow == FLOW_UNKNOWN;
+    if (found.flow == FLOW_LEAVE || graph.is_unknown) return;
+    if (found.flow == FLOW_JUMP || found.flow == FLOW_BRANCH) {
+        go_to(found.target);
+        place->target_place = place_of(found.target);
+    }
+    if (found.flow == FLOW_JUMP) return;
+    place->next = place->at + found.length;
+    if (found.flow == FLOW_CALL && is_beginning_of_function(place->next)) {
+        place->next = NULL;
+        return;
+    }
+    go_to(place->next);
+}
+
+/* From the beginning on, until it is begun to write. */
+static bool mark_unwritten(void) {
+    bool is_more = false;
+    for (uint32_t i = 0; i < graph.count; i++) {
+        const struct place* const place = &graph.places[i];
+        if (!place->comes_unwritten || place->is_reserve) continue;
+        for (unsigned way = 0; way < 2; way++) {
+            const uint16_t to = way == 0 ? place->next_place : place->target_place;
+            if (to == NOWHERE || graph.places[to].comes_unwritten) continue;
+            graph.places[to].comes_unwritten = is_more = true;
+        }
+    }
+    return is_more;
+}
+
+static bool leads(uint16_t to) {
+    return to != NOWHERE && graph.places[to].leads_to_filter;
+}
+
+static bool mark_leading(void) {
+    bool is_more = false;
+    for (uint32_t i = graph.count; i-- > 0;) {
+        struct place* const place = &graph.places[i];
+        const bool is_question = place->is_filter && place->comes_unwritten;
+        if (place->leads_to_filter ||
+            !(is_question || leads(place->next_place) || leads(place->target_place)))
+            continue;
+        place->leads_to_filter = is_more = true;
+    }
+    return is_more;
+}
+
+static struct purity judge(void) {
+    struct purity purity = {false, 0};
+    int32_t stored_at = INT32_MIN;
+    if (!graph.places[0].leads_to_filter) return purity;
+    for (uint32_t i = 0; i < graph.count; i++) {
+        const struct place* const place = &graph.places[i];
+        if (!place->leads_to_filter) continue;
+        if (place->is_filter && place->comes_unwritten) continue;
+        if (!place->is_pure) return purity;
+        purity.frame_bytes += place->frame_bytes;
+        if (place->stored_at > stored_at) stored_at = place->stored_at;
+    }
+    /* Above the frame is the caller's. */
+    purity.is_pure = stored_at < (int32_t)purity.frame_bytes;
+    return purity;
+}
+
+struct purity purity_until_filter(const void* function, struct code code, int32_t filter_at,
+                                  int32_t reserve_at) {
+    static const struct purity unknown = {false, 0};
+    if (code.begin == 0) return unknown;
+    const unsigned char* const begin = function;
+    graph.code = code;
+    graph.count = 0;
+    graph.is_unknown = false;
+    memset(graph.hashes, 0, sizeof(graph.hashes));
+    graph.has_frame_pointer = sets_frame_pointer(behind_endbr(begin));
+    go_to(begin);
+    for (uint32_t i = 0; i < graph.count && !graph.is_unknown; i++)
+        look_at(&graph.places[i], filter_at, reserve_at);
+    if (graph.is_unknown) return unknown;
+    for (uint32_t i = 0; i < graph.count; i++)
+        graph.places[i].next_place = place_of(graph.places[i].next);
+    graph.places[0].comes_unwritten = true;
+    while (mark_unwritten()) {
+    }
+    while (mark_leading()) {
+    }
+    return judge();
+}

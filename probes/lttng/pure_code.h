@@ -1,0 +1,25 @@
+/*
+ * Whether a probe function does nothing before it asks the filter but read, compute, and lay out values.
+ *
+ * The expressions of an event's fields are the provider's code. Where they call nothing and write nowhere, it is the same when what
+ * a string's address leads to is copied, and how often they are computed.
+ */
+#ifndef PLUMB_PROBES_LTTNG_PURE_CODE_H
+#define PLUMB_PROBES_LTTNG_PURE_CODE_H
+
+#include "loaded.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct purity {
+    bool is_pure;         /* false, too, if that can not be told */
+    uint32_t frame_bytes; /* that the function's frame has at most */
+};
+
+/* What a function of `code` does until it calls through the pointer that lies `filter_at` behind what a register leads to, `reserve_at`
+ * being where the one lies by which it begins to write. One at a time. */
+struct purity purity_until_filter(const void* function, struct code code, int32_t filter_at,
+                                  int32_t reserve_at);
+
+#endif

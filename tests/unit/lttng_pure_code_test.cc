@@ -1,0 +1,140 @@
+// Which probe functions of LTTng's providers do nothing but compute before they ask the filter.
+// cmake-link: plumb_static plumb_lttng_code
+extern "C" {
+#include "probes/lttng/instruction.h"
+#include "probes/lttng/pure_code.h"
+}
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#if defined(__x86_64__)
+namespace {
+
+using Code = std::vector<unsigned char>;
+
+Code operator+(Code left, const Code& right) {
+    left.insert(left.end(), right.begin(), right.end());
+    return left;
+}
+
+instruction read(const Code& code, bool has_frame_pointer = true) {
+    return read_instruction(code.data(), code.data() + code.size(), has_frame_pointer);
+}
+
+purity judged(Code code) {
+    code.resize(code.size() + 32, 0xcc);
+    const auto begin = reinterpret_cast<std::uintptr_t>(code.data());
+    return purity_until_filter(code.data(), {begin, begin + code.size()}, 0x28, 0x10);
+}
+
+const Code push_rbp{0x55}, frame{0x48, 0x89, 0xe5}, reserve{0xff, 0x50, 0x10}, ask{0xff, 0x57, 0x28},
+    ret{0xc3}, take_room{0x48, 0x83, 0xec, 0x40}, call_other{0xe8, 0, 0, 0, 0};
+const Code begin_function = push_rbp + frame + take_room;
+
+TEST(LttngInstruction, LengthIsKnown) {
+    const std::initializer_list<Code> instructions = {
+        {0xf3, 0x0f, 0x1e, 0xfa},                            // endbr64
+        {0x48, 0x8b, 0x05, 1, 2, 3, 4},                      // mov 0x4030201(%rip),%rax
+        {0x48, 0x8b, 0x44, 0x24, 0x08},                      // mov 0x8(%rsp),%rax
+        {0x48, 0xc7, 0x84, 0x24, 0x90, 0, 0, 0, 1, 0, 0, 0}, // movq $1,0x90(%rsp)
+        {0x66, 0xc7, 0x45, 0xf0, 1, 0},                      // movw $1,-0x10(%rbp)
+        {0x48, 0xb8, 1, 2, 3, 4, 5, 6, 7, 8},                // movabs
+        {0xf7, 0x45, 0xf0, 1, 0, 0, 0},                      // testl $1,-0x10(%rbp)
+        {0xf2, 0x0f, 0x11, 0x45, 0xe8},                      // movsd %xmm0,-0x18(%rbp)
+        {0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0},       // nop
+        {0x0f, 0x84, 1, 0, 0, 0},                            // je
+        {0x66, 0x0f, 0x3a, 0x16, 0xc0, 1},                   // pextrd $1,%xmm0,%eax
+        {0xc5, 0xf9, 0x70, 0xc0, 1},                         // vpshufd $1,%xmm0,%xmm0
+        {0xc4, 0xe3, 0x79, 0x16, 0xc0, 1},                   // vpextrd
+        {0x62, 0xf1, 0x7e, 0x48, 0x6f, 0x44, 0x24, 0x01},    // vmovdqu32 0x40(%rsp),%zmm0
+    };
+    for (const Code& code : instructions) {
+        EXPECT_EQ(read(code).length, code.size())
+            << "of the one that begins with " << int(code[0]) << ' ' << int(code[1]);
+        const Code cut(code.begin(), code.end() - 1);
+        EXPECT_EQ(read(cut).flow, FLOW_UNKNOWN) << "reads no byte behind the end";
+    }
+    EXPECT_EQ(read({0x06}).flow, FLOW_UNKNOWN);
+    EXPECT_EQ(read({0x67, 0x8d, 0x01}).flow, FLOW_UNKNOWN);
+}
+
+TEST(LttngInstruction, WritesToItsOwnFrameOnly) {
+    EXPECT_TRUE(read({0x48, 0x89, 0x44, 0x24, 0x08}).is_pure); // mov %rax,0x8(%rsp)
+    EXPECT_EQ(read({0x48, 0x89, 0x44, 0x24, 0x08}).stored_at, 8);
+    EXPECT_TRUE(read({0x48, 0x89, 0x45, 0xf8}).is_pure);         // mov %rax,-0x8(%rbp)
+    EXPECT_FALSE(read({0x48, 0x89, 0x45, 0xf8}, false).is_pure); // where that may be anything
+    EXPECT_FALSE(read({0x48, 0x89, 0x45, 0x10}).is_pure);        // mov %rax,0x10(%rbp): handed over
+    EXPECT_FALSE(read({0x48, 0x89, 0x03}).is_pure);              // mov %rax,(%rbx)
+    EXPECT_FALSE(read({0x48, 0x89, 0x04, 0x0c}).is_pure);        // mov %rax,(%rsp,%rcx)
+    EXPECT_FALSE(read({0x64, 0x48, 0x89, 0x45, 0xf8}).is_pure);  // of the thread
+    EXPECT_FALSE(read({0xff, 0x05, 0, 0, 0, 0}).is_pure);        // incl 0(%rip)
+    EXPECT_FALSE(read({0xf0, 0x48, 0xff, 0x45, 0xf8}).is_pure);  // lock
+    EXPECT_FALSE(read({0x87, 0x45, 0xf8}).is_pure);              // xchg
+    EXPECT_FALSE(read({0xf3, 0x48, 0xab}).is_pure);              // rep stos
+    EXPECT_FALSE(read({0x0f, 0x05}).is_pure);                    // syscall
+    EXPECT_FALSE(read({0x48, 0x29, 0xc4}).is_pure);              // sub %rax,%rsp
+    EXPECT_FALSE(read({0x0f, 0x11, 0x07}).is_pure);              // movups %xmm0,(%rdi)
+    EXPECT_FALSE(read({0x66, 0x0f, 0xe7, 0x45, 0xf0}).is_pure);  // movntdq
+    EXPECT_TRUE(read({0x0f, 0x10, 0x07}).is_pure);               // movups (%rdi),%xmm0
+    EXPECT_TRUE(read({0x48, 0x83, 0x3f, 0x00}).is_pure);         // cmpq $0,(%rdi)
+    EXPECT_FALSE(read({0x48, 0x83, 0x07, 0x01}).is_pure);        // addq $1,(%rdi)
+}
+
+TEST(LttngPureCode, AFunctionThatOnlyComputesIsPure) {
+    const Code lay_out{0x48, 0x89, 0x75, 0xf0, 0x31, 0xc0}; // mov %rsi,-0x10(%rbp); xor %eax,%eax
+    const purity found = judged(begin_function + lay_out + ask + ret);
+    EXPECT_TRUE(found.is_pure);
+    EXPECT_EQ(found.frame_bytes, 8u + 0x40u);
+    EXPECT_FALSE(judged(begin_function + lay_out + ret).is_pure) << "nobody is asked";
+}
+
+TEST(LttngPureCode, ACallOnTheWayIsNot) {
+    EXPECT_FALSE(judged(begin_function + call_other + ask + ret).is_pure);
+    EXPECT_FALSE(judged(begin_function + Code{0xff, 0x53, 0x18} + ask + ret).is_pure)
+        << "of a virtual function";
+    EXPECT_FALSE(judged(begin_function + reserve + ask + ret).is_pure) << "as far as where writing begins";
+}
+
+TEST(LttngPureCode, NorIsOneInABranchThatComesBack) {
+    const Code jump_over_call{0x74, 0x05}; // je
+    EXPECT_FALSE(judged(begin_function + jump_over_call + call_other + ask + ret).is_pure);
+    // je 1f; call; mov %eax,%ebx; 1: nop, and where it comes back to stands behind that.
+    EXPECT_FALSE(
+        judged(begin_function + Code{0x74, 0x07} + call_other + Code{0x89, 0xc3} + ask + ret).is_pure);
+    EXPECT_FALSE(judged(begin_function + Code{0x74, 0x03} + reserve + ask + ret).is_pure);
+}
+
+TEST(LttngPureCode, WhatWritesMayDoAsItLikes) {
+    // je ask; strlen; reserve; write a string as far as the filter is; ret; ask: ret
+    const Code write = call_other + reserve + Code{0x48, 0x89, 0x03} + Code{0xff, 0x50, 0x28} + ret;
+    const Code branch{0x74, static_cast<unsigned char>(write.size())};
+    EXPECT_TRUE(judged(begin_function + branch + write + ask + ret).is_pure);
+}
+
+TEST(LttngPureCode, OfWhatIsNotUnderstoodNothingIsBelieved) {
+    EXPECT_FALSE(judged(begin_function + Code{0xff, 0xe0} + ask + ret).is_pure) << "jmp *%rax";
+    EXPECT_FALSE(judged(begin_function + Code{0x06} + ask + ret).is_pure);
+    EXPECT_FALSE(judged(begin_function + Code{0xe9, 0, 0, 0, 0x10} + ask + ret).is_pure)
+        << "out of the object";
+    EXPECT_FALSE(judged(begin_function + Code(4000, 0x90) + ask + ret).is_pure) << "too long";
+    EXPECT_FALSE(purity_until_filter(ret.data(), {0, UINTPTR_MAX}, 0x28, 0x10).is_pure)
+        << "its object is not known";
+}
+
+TEST(LttngPureCode, AStoreAboveTheFrameIsNotItsOwn) {
+    const Code far_store{0x48, 0x89, 0x84, 0x24, 0x90, 0, 0, 0}; // mov %rax,0x90(%rsp)
+    EXPECT_FALSE(judged(begin_function + far_store + ask + ret).is_pure);
+}
+
+TEST(LttngPureCode, ALoopEnds) {
+    EXPECT_TRUE(
+        judged(begin_function + Code{0xff, 0xc8, 0x75, 0xfc} + ask + ret).is_pure); // 1: dec %eax; jne 1b
+}
+
+} // namespace
+#endif
