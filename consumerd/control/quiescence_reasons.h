@@ -15,8 +15,9 @@ inline constexpr const char* vfork_reason =
     "it waits in vfork() until its child calls exec() or ends, and hears no "
     "signal before that: it will ask again when it goes on";
 
-inline constexpr const char* out_of_sight_reason =
-    "it runs in another process-id namespace, which cannot be seen from here (the number is its own)";
+inline constexpr const char* out_of_sight_reason = "it ran in another process-id namespace, which cannot be "
+                                                   "seen from here, and may have ended (the number is "
+                                                   "its own)";
 
 inline constexpr const char* unseen_wait_reason =
     "in what its threads wait may not be seen from here, and so not whether the signal would be taken for "

@@ -154,20 +154,33 @@ Status ExecutableWatch::add_matching() {
     return ok();
 }
 
+/* A name that the thread had at the time that is told: one that it gets by exec() while we look is of later. Without a name: it has
+ * ended. */
+NamedThread ExecutableWatch::named_now(std::uint32_t process_id, std::uint32_t thread_id) const {
+    NamedThread thread{0, thread_id, process_id, thread_name(process_id, thread_id), 0};
+    for (int looks = 0; looks < program_looks_max; looks++) {
+        thread.timestamp = session_.now();
+        std::string again = thread_name(process_id, thread_id);
+        const bool is_same = again == thread.name;
+        thread.name = std::move(again);
+        if (is_same) break;
+    }
+    thread.seen_at = session_.now();
+    return thread;
+}
+
 /* Of threads that are about to be recorded: what told of them was not. Before they are, so that whose they are is known when
  * they are heard of. */
 Result<std::vector<NamedThread>> ExecutableWatch::tell_names(const std::vector<std::uint32_t>& process_ids,
                                                              const std::set<std::uint32_t>& hidden) {
-    const std::uint64_t looked_at = session_.now();
     const auto listed = session_.listed_threads();
     if (!listed) return listed.error();
     std::vector<NamedThread> told;
     for (const std::uint32_t process_id : process_ids)
         for (const std::uint32_t thread_id : thread_ids(process_id)) {
             if (listed->contains(thread_id) && !hidden.contains(thread_id)) continue;
-            std::string name = thread_name(process_id, thread_id);
-            if (!name.empty())
-                told.push_back({looked_at, thread_id, process_id, std::move(name), session_.now()});
+            NamedThread thread = named_now(process_id, thread_id);
+            if (!thread.name.empty()) told.push_back(std::move(thread));
         }
     session_.taken_in().add(told);
     return told;
@@ -175,7 +188,6 @@ Result<std::vector<NamedThread>> ExecutableWatch::tell_names(const std::vector<s
 
 /* Who began, or got another name, before the kernel recorded that: now it does. */
 void ExecutableWatch::tell_other_names(const std::vector<NamedThread>& told) {
-    const std::uint64_t looked_at = session_.now();
     std::map<std::uint32_t, std::string> names;
     std::set<std::uint32_t> process_ids;
     for (const NamedThread& thread : told) {
@@ -185,9 +197,8 @@ void ExecutableWatch::tell_other_names(const std::vector<NamedThread>& told) {
     std::vector<NamedThread> others;
     for (const std::uint32_t process_id : process_ids)
         for (const std::uint32_t thread_id : thread_ids(process_id)) {
-            std::string name = thread_name(process_id, thread_id);
-            if (!name.empty() && names[thread_id] != name)
-                others.push_back({looked_at, thread_id, process_id, std::move(name), session_.now()});
+            NamedThread thread = named_now(process_id, thread_id);
+            if (!thread.name.empty() && names[thread_id] != thread.name) others.push_back(std::move(thread));
         }
     session_.taken_in().add(others);
 }

@@ -57,6 +57,7 @@ private:
     bool matches(const std::string& executable) const;
     std::vector<std::uint32_t> matching_processes() const;
     Status add_matching();
+    NamedThread named_now(std::uint32_t process_id, std::uint32_t thread_id) const;
     Result<std::vector<NamedThread>> tell_names(const std::vector<std::uint32_t>& process_ids,
                                                 const std::set<std::uint32_t>& hidden);
     void tell_other_names(const std::vector<NamedThread>& told);

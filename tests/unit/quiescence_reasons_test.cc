@@ -453,7 +453,7 @@ TEST_F(Quiescence, who_has_ended_frees_its_slot_and_who_is_not_seen_is_named) {
     ASSERT_EQ(report.unreachable.size(), 1u);
     EXPECT_EQ(report.unreachable[0].process_id, 4711u);
     EXPECT_EQ(report.unreachable[0].reason,
-              "it runs in another process-id namespace, which cannot be seen from here "
+              "it ran in another process-id namespace, which cannot be seen from here, and may have ended "
               "(the number is its own)");
     QuiescenceOptions others = quick();
     others.concerns = [](const ProcessSlot&) { return false; };
