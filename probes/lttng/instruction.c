@@ -30,7 +30,7 @@ struct reading {
     const unsigned char* at;
     const unsigned char* end;
     uint8_t rex;
-    bool has_16_bits, has_segment, has_repeat, has_f2, has_lock, is_bad;
+    bool has_16_bits, has_segment, has_repeat, has_short_addresses, has_lock, is_bad;
     bool has_frame_pointer;
     struct operand operand;
     struct instruction found;
@@ -353,7 +353,9 @@ static uint8_t take_prefixes(struct reading* from) {
             from->has_lock = true;
             break;
         case 0xf2:
-            from->has_f2 = true;
+            break;
+        case 0x67:
+            from->has_short_addresses = true;
             break;
         case 0xf3:
             from->has_repeat = true;
@@ -380,6 +382,9 @@ struct instruction read_instruction(const unsigned char* at, const unsigned char
     else
         take_one(&from, opcode);
     if (from.has_lock) from.found.is_pure = false;
+    /* The linker fills a call that has become shorter by it; elsewhere compilers hardly use it. */
+    if (from.has_short_addresses && from.found.flow != FLOW_CALL && from.found.flow != FLOW_JUMP)
+        from.is_bad = true;
     if (from.is_bad) {
         from.found.flow = FLOW_UNKNOWN;
         from.found.is_pure = false;

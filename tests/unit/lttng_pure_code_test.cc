@@ -59,6 +59,7 @@ TEST(LttngInstruction, LengthIsKnown) {
         const Code cut(code.begin(), code.end() - 1);
         EXPECT_EQ(read(cut).flow, FLOW_UNKNOWN) << "reads no byte behind the end";
     }
+    EXPECT_EQ(read({0x67, 0xe8, 0, 0, 0, 0}).length, 6) << "as the linker leaves it";
     EXPECT_EQ(read({0x06}).flow, FLOW_UNKNOWN);
     EXPECT_EQ(read({0x67, 0x8d, 0x01}).flow, FLOW_UNKNOWN);
 }

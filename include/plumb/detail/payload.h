@@ -64,6 +64,25 @@ static inline void plumb_payload_begin(struct plumb_payload* payload, unsigned c
         __builtin_memset(buffer + fixed_bytes / 8 * 8, 0, 8);
 }
 
+/* Threads hand scratch buffers on to each other in the runtime, which ThreadSanitizer does not see. */
+#if defined(__SANITIZE_THREAD__)
+#define PLUMB_THREAD_SANITIZER_ 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define PLUMB_THREAD_SANITIZER_ 1
+#endif
+#endif
+#ifdef PLUMB_THREAD_SANITIZER_
+void __tsan_acquire(void* address); // NOLINT(bugprone-reserved-identifier): its own
+void __tsan_release(void* address); // NOLINT(bugprone-reserved-identifier)
+/* One word for all of them: a use begins at another place in the buffer than the one before. */
+#define PLUMB_TAKE_FROM_OTHERS_() __tsan_acquire((void*)(uintptr_t)&plumb_scratch_acquire)
+#define PLUMB_HAND_TO_OTHERS_() __tsan_release((void*)(uintptr_t)&plumb_scratch_acquire)
+#else
+#define PLUMB_TAKE_FROM_OTHERS_() ((void)0)
+#define PLUMB_HAND_TO_OTHERS_() ((void)0)
+#endif
+
 static inline int plumb_payload_fits(const struct plumb_payload* payload, int varies) {
     return !varies || __builtin_expect(!payload->cut, 1);
 }
@@ -90,6 +109,7 @@ static inline void plumb_payload_restart(struct plumb_payload* payload, unsigned
 static inline unsigned char* plumb_payload_begin_large(struct plumb_payload* payload, unsigned char* buffer,
                                                        uint64_t fixed_bytes) {
     unsigned char* scratch = (unsigned char*)plumb_scratch_acquire();
+    PLUMB_TAKE_FROM_OTHERS_();
     plumb_payload_restart(payload, buffer, scratch, fixed_bytes);
     return scratch;
 }
@@ -116,6 +136,7 @@ static inline void plumb_payload_emit_large(struct plumb_payload* payload, struc
     const unsigned char* start = scratch ? scratch : buffer;
     __builtin_memset(payload->at, 0, 8);
     plumb_emit_large(event, start, (uint32_t)(payload->at - start), payload->cut != 0);
+    PLUMB_HAND_TO_OTHERS_();
     plumb_scratch_release(scratch);
 }
 

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# cmake-once
+"""Programs that are built with ThreadSanitizer, recorded: the same output and exit status as without, and what they leave is whole."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+from recorded_program import BUILD, PLUMB, is_sanitized  # noqa: E402
+
+SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"]).resolve()
+OBJECTS = [BUILD / "tp-async/CMakeFiles/tp-async.dir/tp-async.cc.o", BUILD / "libtrace/libplumb.a"]
+
+# Strings that need a scratch buffer, of which threads have few between them.
+EVENTS = r"""
+#include <plumb/tracepoint.h>
+#include <pthread.h>
+PLUMB_EVENT(sanitized, both, (u64, number), (string, text), (u32, thread))
+static char text[400];
+static void* trace(void* argument) {
+    for (unsigned i = 0; i < 20000; i++)
+        plumb_trace(sanitized, both, i, text + 399 - i * 7 % 300, (unsigned)(long)argument);
+    return NULL;
+}
+int main(void) {
+    pthread_t threads[3];
+    __builtin_memset(text, 'x', 399);
+    for (long i = 0; i < 3; i++) pthread_create(&threads[i], NULL, trace, (void*)i);
+    for (int i = 0; i < 3; i++) pthread_join(threads[i], NULL);
+    return 0;
+}
+"""
+
+# libtsan has functions of conditions without a version, so the program asks for none.
+CONDITIONS = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t condition;
+static int ready;
+static void* wake(void* unused) {
+    usleep(100000);
+    pthread_mutex_lock(&mutex);
+    ready = 1;
+    pthread_cond_signal(&condition);
+    pthread_mutex_unlock(&mutex);
+    return unused;
+}
+static struct timespec in_seconds(int seconds) {
+    struct timespec when;
+    clock_gettime(CLOCK_MONOTONIC, &when);
+    when.tv_sec += seconds;
+    return when;
+}
+int main(void) {
+    pthread_t thread;
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&condition, &attributes);
+    const struct timespec before = in_seconds(0), soon = in_seconds(1), later = in_seconds(20);
+    pthread_mutex_lock(&mutex);
+    const int timed_out = pthread_cond_timedwait(&condition, &mutex, &soon);
+    const struct timespec behind = in_seconds(0);
+    pthread_mutex_unlock(&mutex);
+    printf("%s, %s\n", strerrorname_np(timed_out), behind.tv_sec > before.tv_sec ? "not at once" : "at once");
+    pthread_create(&thread, NULL, wake, NULL);
+    pthread_mutex_lock(&mutex);
+    int result = 0;
+    while (!ready && result == 0) result = pthread_cond_clockwait(&condition, &mutex, CLOCK_MONOTONIC, &later);
+    pthread_mutex_unlock(&mutex);
+    pthread_join(thread, NULL);
+    printf("%s\n", result == 0 ? "signalled" : strerrorname_np(result));
+    return 0;
+}
+"""
+
+
+class ThreadSanitizer(unittest.TestCase):
+    def setUp(self):
+        self.directory = Path(tempfile.mkdtemp(prefix="plumb-tsan-"))
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+
+    def build(self, source, *objects):
+        (self.directory / "program.c").write_text(source)
+        done = subprocess.run(["gcc", "-O1", "-g", "-fsanitize=thread", "-I", SOURCE / "include", "program.c", *objects, "-o", "program", "-pthread"],
+                              cwd=self.directory, capture_output=True, text=True, timeout=100, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return self.directory / "program"
+
+    def record(self, program, *options):
+        bare = subprocess.run([program], capture_output=True, text=True, timeout=100, check=False)
+        self.assertEqual((bare.returncode, bare.stderr), (0, ""))
+        trace = self.directory / "trace"
+        done = subprocess.run([PLUMB, "record", "-o", trace, "--mode", "block", *options, "--", program], capture_output=True,
+                              text=True, timeout=100, check=False)
+        self.assertNotIn("ThreadSanitizer", done.stderr)
+        self.assertEqual((done.returncode, done.stdout), (0, bare.stdout), done.stderr)
+        self.assertIn("Nothing was lost.", done.stderr)
+        return done
+
+    def test_events(self):
+        done = self.record(self.build(EVENTS, *OBJECTS))
+        self.assertIn("60,000  sanitized:both", done.stderr)
+
+    def test_conditions(self):
+        done = self.record(self.build(CONDITIONS), "--preload", "pthread")
+        self.assertEqual(done.stdout, "ETIMEDOUT, not at once\nsignalled\n")
+        self.assertRegex(done.stderr, r" 2  pthread:cond_wait_end")
+
+
+if __name__ == "__main__":
+    if is_sanitized() or not shutil.which("gcc"):
+        print("Plumb is built with a sanitizer itself, or there is no gcc")
+        sys.exit(77)
+    unittest.main()
