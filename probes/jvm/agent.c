@@ -2,12 +2,14 @@
  * libplumb-jvm.so: how the JVM finds the agent (JVM Tool Interface), and how it begins. In OnLoad what is on already is asked of the JVM,
  * so that a recording that was there first misses nothing; from VMInit on, or from an attach, a thread follows (watch.c).
  *
- * Whatever happens, JNI_OK is returned: the JVM ends where an agent that it was started with says anything else.
+ * Whatever happens, JNI_OK is returned at the start: the JVM ends where an agent that it was started with says anything else.
  */
 #include "agent.h"
+#include "method_wish.h"
 
 #include <link.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct plumb_jvm plumb_jvm;
@@ -23,6 +25,7 @@ static void JNICALL on_vm_init(jvmtiEnv* jvmti, JNIEnv* jni, jthread thread) {
 
 static void JNICALL on_vm_death(jvmtiEnv* jvmti, JNIEnv* jni) {
     (void)jvmti, (void)jni;
+    plumb_methods_tell_at_end();
     plumb_end_watching();
 }
 
@@ -39,6 +42,7 @@ static const jvmtiEventCallbacks agent_callbacks = {
     .MonitorWaited = plumb_on_waited,
     .SampledObjectAlloc = plumb_on_sampled_object_alloc,
     .ClassPrepare = plumb_on_class_prepare,
+    .ClassFileLoadHook = plumb_on_class_file_load,
     .CompiledMethodLoad = plumb_on_compiled_method_load,
     .CompiledMethodUnload = plumb_on_compiled_method_unload,
     .DynamicCodeGenerated = plumb_on_code_generated,
@@ -104,13 +108,24 @@ static bool heed_interval(const char* word, size_t bytes) {
 static void heed(const char* options) {
     for (const char* at = options; at && *at; at += *at == ',') {
         const size_t bytes = strcspn(at, ",");
-        if (bytes != 0 && !heed_exceptions(at, bytes) && !heed_interval(at, bytes))
+        if (bytes != 0 && !heed_exceptions(at, bytes) && !heed_interval(at, bytes) &&
+            !plumb_method_wish_hear(at, bytes))
             fprintf(stderr,
                     "libplumb-jvm.so: there is no option '%.*s', it is left out; there are: exceptions, "
-                    "allocation_interval=BYTES\n",
+                    "allocation_interval=BYTES, methods=CLASS::METHOD, methods_limit=NUMBER\n",
                     (int)bytes, at);
         at += bytes;
     }
+    plumb_method_wish_heard();
+}
+
+/* No option, but a question, which the recorder asks behind its options: its answer is what OnAttach returns, as JVMs tell. */
+static bool is_asked(const char* options, jint* answer) {
+    static const char question[] = "unmatched_methods_from=";
+    if (!options || strncmp(options, question, sizeof(question) - 1) != 0) return false;
+    const long from = strtol(options + sizeof(question) - 1, NULL, 10);
+    *answer = from >= 0 ? (jint)plumb_methods_first_unmatched((uint32_t)from) : JNI_OK;
+    return true;
 }
 
 /* Returns whether the agent is there to begin with; not if it has begun before: then it follows what the options change. */
@@ -143,7 +158,9 @@ JNIEXPORT jint JNICALL Agent_OnLoad(JavaVM* vm, char* options, void* reserved) {
 }
 
 JNIEXPORT jint JNICALL Agent_OnAttach(JavaVM* vm, char* options, void* reserved) {
+    jint answer;
     (void)reserved;
+    if (is_asked(options, &answer)) return answer;
     if (!set_up(vm, options)) return JNI_OK;
     JNIEnv* jni = NULL;
     if ((*vm)->GetEnv(vm, (void**)&jni, JNI_VERSION_1_6) != JNI_OK) return JNI_OK;

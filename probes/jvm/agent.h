@@ -5,6 +5,7 @@
  *  - The JVM runs on whatever goes wrong here: nothing is printed, no failure is returned to it.
  *  - No method of the program's is called; of the JDK's only Class.forName(), where events are asked for or given back
  *    (as_jdk.c). Fields of objects are read as they are.
+ *  - Code of the program's is changed for entry and exit of methods alone, which are asked for by name (methods.c).
  *  - No lock of ours is held over a call into the JVM, but for one that others wait for a limited time only (numbers.c):
  *    such a call may stop for a safepoint, or for a debugger.
  *  - A callback does nothing for an event that is off but one load.
@@ -30,6 +31,7 @@ enum plumb_group {
     PLUMB_COMPILED_METHODS,
     PLUMB_GENERATED_CODE,
     PLUMB_EXCEPTIONS,
+    PLUMB_METHODS,
     PLUMB_GROUP_COUNT
 };
 
@@ -46,6 +48,7 @@ bool plumb_is_own_thread(void); /* the agent's own, that no event speaks of */
 /* follow.c: who calls it is the only one, and a thread that may call JVMTI. `is_live`: VMInit has been. */
 void plumb_follow(JNIEnv* jni, bool is_live);
 bool plumb_is_to_follow(void);
+bool plumb_methods_are_wanted(void); /* somebody records them, and some are asked for */
 /* From any thread: an event of this group came that nobody wants. If that is so of all, a recording has ended without a word. */
 void plumb_came_unwanted(enum plumb_group group);
 
@@ -66,6 +69,7 @@ void plumb_release_name(struct plumb_name* name);
 struct plumb_method_names {
     struct plumb_name class_name, method, signature;
 };
+void plumb_name_and_signature_of(jmethodID method, struct plumb_name* name, struct plumb_name* signature);
 void plumb_names_of_method(jmethodID method, struct plumb_method_names* names);
 void plumb_release_method_names(struct plumb_method_names* names);
 
@@ -129,6 +133,21 @@ bool plumb_allocations_interval_is_set(void);
 void plumb_allocations_set_interval(void);
 void plumb_allocations_end(void);
 
+/* hook_class.c */
+void plumb_hook_class_prepare(JNIEnv* jni, jclass thread_class);
+
+/* methods.c, for who follows, with the capability and the notification. */
+bool plumb_methods_are_asked_for(void); /* by the agent's options */
+bool plumb_methods_are_settled(void);   /* what was asked for last is done */
+void plumb_methods_follow(JNIEnv* jni);
+void plumb_methods_end(JNIEnv* jni);
+bool plumb_methods_are_left_over(void); /* hooks of a class that was on its way at the end */
+void plumb_methods_end_left_over(JNIEnv* jni);
+/* From any thread. The number of the first pattern from there on that has matched nothing, and 1; 0: there is none, or it is not known. */
+uint32_t plumb_methods_first_unmatched(uint32_t from);
+void plumb_methods_came_unwanted(void);
+void plumb_methods_tell_at_end(void);
+
 /* The callbacks, by file. */
 void JNICALL plumb_on_thread_start(jvmtiEnv*, JNIEnv*, jthread);
 void JNICALL plumb_on_thread_end(jvmtiEnv*, JNIEnv*, jthread);
@@ -144,6 +163,8 @@ void JNICALL plumb_on_compiled_method_load(jvmtiEnv*, jmethodID, jint, const voi
                                            const jvmtiAddrLocationMap*, const void*);
 void JNICALL plumb_on_compiled_method_unload(jvmtiEnv*, jmethodID, const void*);
 void JNICALL plumb_on_code_generated(jvmtiEnv*, const char*, const void*, jint);
+void JNICALL plumb_on_class_file_load(jvmtiEnv*, JNIEnv*, jclass, jobject, const char*, jobject, jint,
+                                      const unsigned char*, jint*, unsigned char**);
 void JNICALL plumb_on_exception(jvmtiEnv*, JNIEnv*, jthread, jmethodID, jlocation, jobject, jmethodID,
                                 jlocation);
 void JNICALL plumb_on_exception_catch(jvmtiEnv*, JNIEnv*, jthread, jmethodID, jlocation, jobject);

@@ -81,6 +81,17 @@ PLUMB_EVENT(jvm, exception_throw, (text, exception), (text, message), (text, cla
 /* It was caught by a handler in this method (also a `finally`, or the end of `synchronized`). */
 PLUMB_EVENT(jvm, exception_catch, (text, exception), (text, class_name), (text, method), (i32, line));
 
+/* A method that was asked for by name (--jvm-methods) begins, behind the wait for its monitor if it is synchronized, a constructor
+ * behind its call of this() or super() ... */
+PLUMB_EVENT(jvm, method_entry, (u64, id), (text, class_name), (text, method), (text, signature));
+/* ... and ends: `exception` is the class of what it threw, or let through; empty where it returned. */
+PLUMB_EVENT(jvm, method_exit, (u64, id), (text, class_name), (text, method), (text, signature),
+            (u64, duration_ns), (text, exception));
+/* What was asked for, and how many methods that is by now, and how many are not told; when the event is switched on, and at the JVM's end. */
+PLUMB_EVENT(jvm, method_pattern, (string, pattern), (u32, methods), (u32, left_alone));
+/* A method that matches, and is not told; without a name, all of that class. */
+PLUMB_EVENT(jvm, method_left_alone, (text, class_name), (text, method), (text, signature), (string, reason));
+
 /* Events that were wanted and can not be had from this JVM, or not any more now that it runs. */
 PLUMB_EVENT_LEVEL(jvm, not_available, PLUMB_WARNING, (string, events), (string, reason));
 

@@ -4,6 +4,7 @@
  */
 #include "agent.h"
 #include "java_frames.h"
+#include "methods.h"
 
 #include <string.h>
 
@@ -41,11 +42,17 @@ static const struct group_description groups[PLUMB_GROUP_COUNT] = {
                                 2},
     [PLUMB_GENERATED_CODE] = {"jvm:dynamic_code_generated", {JVMTI_EVENT_DYNAMIC_CODE_GENERATED}, 1},
     [PLUMB_EXCEPTIONS] = {"jvm:exception_*", {JVMTI_EVENT_EXCEPTION, JVMTI_EVENT_EXCEPTION_CATCH}, 2},
+    [PLUMB_METHODS] = {"jvm:method_*", {JVMTI_EVENT_CLASS_FILE_LOAD_HOOK}, 1},
 };
 
 static bool wants_monitors(void) {
     return plumb_enabled(jvm, monitor_contended_enter) || plumb_enabled(jvm, monitor_contended_entered) ||
            plumb_enabled(jvm, monitor_wait) || plumb_enabled(jvm, monitor_waited);
+}
+
+bool plumb_methods_are_wanted(void) {
+    return (plumb_enabled(jvm, method_entry) || plumb_enabled(jvm, method_exit)) &&
+           plumb_methods_are_asked_for();
 }
 
 static bool is_wanted(enum plumb_group group) {
@@ -70,6 +77,8 @@ static bool is_wanted(enum plumb_group group) {
         return plumb_enabled(jvm, dynamic_code_generated);
     case PLUMB_EXCEPTIONS:
         return plumb_enabled(jvm, exception_throw) || plumb_enabled(jvm, exception_catch);
+    case PLUMB_METHODS:
+        return plumb_methods_are_wanted();
     case PLUMB_GROUP_COUNT:
         break;
     }
@@ -98,6 +107,9 @@ static jvmtiCapabilities capabilities_of(enum plumb_group group) {
     case PLUMB_EXCEPTIONS:
         needed.can_generate_exception_events = 1;
         needed.can_get_line_numbers = 1;
+        break;
+    case PLUMB_METHODS:
+        needed.can_retransform_classes = 1;
         break;
     case PLUMB_THREADS:
     case PLUMB_CLASSES:
@@ -141,8 +153,9 @@ static bool ask_for_group(enum plumb_group group, JNIEnv* jni) {
     const jvmtiCapabilities needed = capabilities_of(group);
     if ((*jvmti)->AddCapabilities(jvmti, &needed) != JVMTI_ERROR_NONE) return false;
     if (group == PLUMB_ALLOCATIONS) plumb_allocations_set_interval();
-    const bool is_ready =
-        (!has_numbers(group) || plumb_numbers_begin()) && (group != PLUMB_PARKS || plumb_parks_begin(jni));
+    const bool is_ready = (!has_numbers(group) || plumb_numbers_begin()) &&
+                          (group != PLUMB_PARKS || plumb_parks_begin(jni)) &&
+                          (group != PLUMB_METHODS || plumb_hook_class_begin(jni));
     if (!is_ready) give_capabilities_back(group);
     return is_ready;
 }
@@ -159,11 +172,13 @@ static void switch_group_on(enum plumb_group group, JNIEnv* jni, bool is_live) {
     }
     group_is_on[group] = true;
     notify(group, JVMTI_ENABLE);
+    if (group == PLUMB_METHODS) plumb_methods_follow(jni);
 }
 
 /* The one for exceptions stays: the JVM does not give it a second time. */
 static void switch_group_off(enum plumb_group group, JNIEnv* jni) {
     group_is_on[group] = false;
+    if (group == PLUMB_METHODS) plumb_methods_end(jni);
     notify(group, JVMTI_DISABLE);
     if (group == PLUMB_PARKS) plumb_parks_end(jni);
     if (group == PLUMB_ALLOCATIONS) plumb_allocations_end();
@@ -173,7 +188,8 @@ static void switch_group_off(enum plumb_group group, JNIEnv* jni) {
 
 static void follow_group(enum plumb_group group, JNIEnv* jni, bool is_live) {
     const bool wanted = is_wanted(group);
-    if (group == PLUMB_PARKS && !is_live) return; /* nothing of Java's can be bound anew yet */
+    if ((group == PLUMB_PARKS || group == PLUMB_METHODS) && !is_live)
+        return; /* nothing of Java's can be changed yet */
     if (!wanted) group_is_refused[group] = false;
     if (wanted == group_is_on[group] || group_is_refused[group]) return;
     if (wanted)
@@ -205,6 +221,13 @@ static void tell_what_is_there(JNIEnv* jni, bool threads_were_off) {
         (*jvmti)->GenerateEvents(jvmti, JVMTI_EVENT_DYNAMIC_CODE_GENERATED);
 }
 
+static void give_back_left_over(JNIEnv* jni) {
+    const jvmtiCapabilities needed = capabilities_of(PLUMB_METHODS);
+    if ((*plumb_jvm.jvmti)->AddCapabilities(plumb_jvm.jvmti, &needed) != JVMTI_ERROR_NONE) return;
+    plumb_methods_end_left_over(jni);
+    give_capabilities_back(PLUMB_METHODS);
+}
+
 void plumb_follow(JNIEnv* jni, bool is_live) {
     const bool is_first_live = is_live && !is_followed_live;
     const bool threads_were_off = is_first_live || !group_is_on[PLUMB_THREADS];
@@ -223,6 +246,8 @@ void plumb_follow(JNIEnv* jni, bool is_live) {
     if (!group_is_on[PLUMB_MONITORS] && !group_is_on[PLUMB_PARKS]) plumb_numbers_end();
     if (group_is_on[PLUMB_ALLOCATIONS] && !plumb_allocations_interval_is_set())
         plumb_allocations_set_interval();
+    if (group_is_on[PLUMB_METHODS] && !plumb_methods_are_settled()) plumb_methods_follow(jni);
+    if (is_live && !group_is_on[PLUMB_METHODS] && plumb_methods_are_left_over()) give_back_left_over(jni);
     if (is_live) tell_what_is_there(jni, threads_were_off);
 }
 
@@ -233,6 +258,8 @@ bool plumb_is_to_follow(void) {
         if (wanted != group_is_on[group] && !group_is_refused[group]) return true;
     }
     if (group_is_on[PLUMB_ALLOCATIONS] && !plumb_allocations_interval_is_set()) return true;
+    if (group_is_on[PLUMB_METHODS] ? !plumb_methods_are_settled() : plumb_methods_are_left_over())
+        return true;
     const struct listeners now = listeners_now();
     told_to.threads &= now.threads;
     told_to.methods &= now.methods;

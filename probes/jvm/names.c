@@ -24,6 +24,15 @@ void plumb_release_name(struct plumb_name* name) {
     name->allocated = NULL;
 }
 
+void plumb_name_and_signature_of(jmethodID method, struct plumb_name* name, struct plumb_name* signature) {
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    if ((*jvmti)->GetMethodName(jvmti, method, &name->allocated, &signature->allocated, NULL) !=
+        JVMTI_ERROR_NONE)
+        name->allocated = signature->allocated = NULL;
+    name->text = plumb_utf8_in_place(name->allocated);
+    signature->text = plumb_utf8_in_place(signature->allocated);
+}
+
 void plumb_names_of_method(jmethodID method, struct plumb_method_names* names) {
     jvmtiEnv* const jvmti = plumb_jvm.jvmti;
     *names = (struct plumb_method_names){{NULL, {NULL, 0}}, {NULL, {NULL, 0}}, {NULL, {NULL, 0}}};
@@ -31,11 +40,7 @@ void plumb_names_of_method(jmethodID method, struct plumb_method_names* names) {
     jclass class = NULL;
     if ((*jvmti)->GetMethodDeclaringClass(jvmti, method, &class) == JVMTI_ERROR_NONE)
         names->class_name = plumb_name_of_class(class);
-    if ((*jvmti)->GetMethodName(jvmti, method, &names->method.allocated, &names->signature.allocated, NULL) !=
-        JVMTI_ERROR_NONE)
-        names->method.allocated = names->signature.allocated = NULL;
-    names->method.text = plumb_utf8_in_place(names->method.allocated);
-    names->signature.text = plumb_utf8_in_place(names->signature.allocated);
+    plumb_name_and_signature_of(method, &names->method, &names->signature);
 }
 
 void plumb_release_method_names(struct plumb_method_names* names) {

@@ -3,12 +3,11 @@
  * there while events of threads or monitors are on; its lock is never held over a call into the JVM.
  */
 #include "agent.h"
+#include "lock.h"
 #include "vm_structs.h"
 
-#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 struct known_thread {
@@ -24,21 +23,7 @@ enum { bucket_count = 512 };
 static struct known_thread* thread_buckets[bucket_count];
 static jfieldID eetop_field, tid_field; /* NULL: not known */
 
-/* 0: free, 1: held, 2: held, and somebody may sleep. Not the C library's, whose events the pthread probe would tell. */
 static uint32_t table_lock;
-
-static void lock_table(void) {
-    uint32_t there = 0;
-    if (__atomic_compare_exchange_n(&table_lock, &there, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-        return;
-    while (__atomic_exchange_n(&table_lock, 2, __ATOMIC_ACQUIRE) != 0)
-        syscall(SYS_futex, &table_lock, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
-}
-
-static void unlock_table(void) {
-    if (__atomic_exchange_n(&table_lock, 0, __ATOMIC_RELEASE) == 2)
-        syscall(SYS_futex, &table_lock, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-}
 
 static size_t bucket_of(uintptr_t vm_thread) {
     return (vm_thread >> 6 ^ vm_thread >> 15) % bucket_count;
@@ -60,6 +45,7 @@ bool plumb_threads_prepare(JNIEnv* jni) {
     if (class) {
         plumb_blockers_prepare(jni, class);
         plumb_park_binding_prepare(jni, class);
+        plumb_hook_class_prepare(jni, class);
         (*jni)->DeleteLocalRef(jni, class);
     }
     return eetop && tid;
@@ -126,11 +112,11 @@ static struct known_thread** find_thread(uintptr_t vm_thread) {
 }
 
 static void forget_thread(uintptr_t vm_thread) {
-    lock_table();
+    plumb_lock(&table_lock);
     struct known_thread** const place = find_thread(vm_thread);
     struct known_thread* const known = *place;
     if (known) *place = known->next;
-    unlock_table();
+    plumb_unlock(&table_lock);
     free(known);
 }
 
@@ -143,21 +129,21 @@ static void remember_thread(const struct thread_facts* facts) {
     known->java_thread_id = facts->java_thread_id;
     known->name_bytes = facts->name.text.bytes;
     if (known->name_bytes != 0) memcpy(known->name, facts->name.text.at, known->name_bytes);
-    lock_table();
+    plumb_lock(&table_lock);
     struct known_thread** const place = find_thread(facts->vm_thread);
     struct known_thread* const before = *place;
     known->next = before ? before->next : NULL;
     *place = known;
-    unlock_table();
+    plumb_unlock(&table_lock);
     free(before);
 }
 
 void plumb_threads_forget_all(void) {
     for (size_t i = 0; i < bucket_count; i++) {
-        lock_table();
+        plumb_lock(&table_lock);
         struct known_thread* known = thread_buckets[i];
         thread_buckets[i] = NULL;
-        unlock_table();
+        plumb_unlock(&table_lock);
         while (known) {
             struct known_thread* const next = known->next;
             free(known);
@@ -260,10 +246,10 @@ static void copy_known(const struct known_thread* known, struct plumb_owner* own
 }
 
 static void copy_owner(uintptr_t word, struct plumb_owner* owner) {
-    lock_table();
+    plumb_lock(&table_lock);
     const struct known_thread* const known = owner_of_word(word);
     if (known) copy_known(known, owner);
-    unlock_table();
+    plumb_unlock(&table_lock);
 }
 
 void plumb_no_owner(struct plumb_owner* owner) {
@@ -291,8 +277,8 @@ void plumb_owner_of_thread(JNIEnv* jni, jthread thread, struct plumb_owner* owne
     plumb_no_owner(owner);
     owner->java_thread_id = read_field(jni, thread, &tid_field);
     if (vm_thread == 0) return;
-    lock_table();
+    plumb_lock(&table_lock);
     const struct known_thread* const known = *find_thread(vm_thread);
     if (known && known->java_thread_id == owner->java_thread_id) copy_known(known, owner);
-    unlock_table();
+    plumb_unlock(&table_lock);
 }

@@ -1,0 +1,163 @@
+/* Which methods of a class are hooked: those that a pattern matches, up to the limit. */
+#include "methods.h"
+
+#include "method_hooks.h"
+
+#include <stdlib.h>
+
+struct chosen {
+    struct plumb_method_wish* wish;
+    char* class_name;         /* as in Class.getName(); NULL: not known yet */
+    uint64_t of_class, found; /* the patterns that match the class; and the last method */
+    bool is_first;            /* it was not looked at before */
+    struct plumb_known_method* last;
+};
+
+static char* copy_of(struct plumb_utf8 text) {
+    char* const copy = malloc(text.bytes + 1);
+    if (!copy) return NULL;
+    memcpy(copy, text.at, text.bytes);
+    copy[text.bytes] = '\0';
+    return copy;
+}
+
+static bool begin_class(struct chosen* chosen, struct plumb_utf8 name) {
+    if (chosen->class_name) return chosen->of_class != 0;
+    chosen->class_name = copy_of(name);
+    if (!chosen->class_name) return false;
+    if (strcmp(chosen->class_name, PLUMB_HOOK_CLASS) == 0) return false;
+    plumb_class_name_in_place(chosen->class_name);
+    chosen->of_class = plumb_wish_matches_class(chosen->wish, chosen->class_name);
+    return chosen->of_class != 0;
+}
+
+static void count_patterns(struct chosen* chosen, bool is_left_alone) {
+    for (uint32_t i = 0; i < chosen->wish->count; i++) {
+        if ((chosen->found >> i & 1) == 0) continue;
+        __atomic_add_fetch(&chosen->wish->patterns[i].methods, is_left_alone ? -1u : 1u, __ATOMIC_RELAXED);
+        if (is_left_alone) __atomic_add_fetch(&chosen->wish->patterns[i].left_alone, 1, __ATOMIC_RELAXED);
+    }
+}
+
+/* False: there are as many as there may be, which is told once. */
+static bool has_room(struct plumb_method_wish* wish) {
+    if (__atomic_add_fetch(&wish->hooked, 1, __ATOMIC_RELAXED) <= wish->limit) return true;
+    __atomic_sub_fetch(&wish->hooked, 1, __ATOMIC_RELAXED);
+    if (!__atomic_exchange_n(&wish->limit_was_met, true, __ATOMIC_RELAXED))
+        plumb_trace(
+            jvm, not_available, "jvm:method_*",
+            "more methods match than may be told: those that were found first are (--jvm-methods-limit)");
+    return false;
+}
+
+static int32_t number_of_chosen(struct chosen* chosen, char* method, char* signature) {
+    const struct plumb_text class_name = {chosen->class_name, strlen(chosen->class_name)},
+                            method_name = plumb_utf8_in_place(method), types = plumb_utf8_in_place(signature);
+    chosen->found = plumb_wish_matches_method(chosen->wish, chosen->of_class, method, signature);
+    if (chosen->found == 0) return -1;
+    struct plumb_known_method* const known = plumb_know_method(class_name, method_name, types);
+    if (!known) return -1;
+    chosen->is_first = __atomic_load_n(&known->generation, __ATOMIC_RELAXED) != chosen->wish->generation;
+    if (chosen->is_first) {
+        if (!has_room(chosen->wish)) return -1;
+        __atomic_store_n(&known->generation, chosen->wish->generation, __ATOMIC_RELAXED);
+        count_patterns(chosen, false);
+    }
+    chosen->last = known;
+    return known->number;
+}
+
+static int32_t number_of(void* context, const struct plumb_hooked_method* method) {
+    struct chosen* const chosen = context;
+    if (!begin_class(chosen, method->class_name)) return -1;
+    char *const name = copy_of(method->name), *const types = copy_of(method->descriptor);
+    const int32_t number = name && types ? number_of_chosen(chosen, name, types) : -1;
+    free(name);
+    free(types);
+    return number;
+}
+
+static void leave_alone(void* context, int32_t number, const char* reason) {
+    struct chosen* const chosen = context;
+    const struct plumb_known_method* const known = chosen->last;
+    (void)number;
+    if (!chosen->is_first) return;
+    __atomic_sub_fetch(&chosen->wish->hooked, 1, __ATOMIC_RELAXED);
+    count_patterns(chosen, true);
+    plumb_trace(jvm, method_left_alone, known->class_name.at, known->class_name.bytes, known->method.at,
+                known->method.bytes, known->signature.at, known->signature.bytes, reason);
+}
+
+bool plumb_choose_methods(struct plumb_method_wish* wish, const unsigned char* bytes, size_t length,
+                          struct plumb_class_output* output) {
+    struct chosen chosen = {wish, NULL, 0, 0, false, NULL};
+    const struct plumb_method_choice choice = {number_of, leave_alone, &chosen};
+    const bool is_changed = plumb_hook_methods(bytes, length, &choice, output);
+    free(chosen.class_name);
+    return is_changed;
+}
+
+/* One method of a class that is loaded. */
+struct looked_at {
+    const struct plumb_method_wish *ends, *begins;
+    uint64_t of_ends, of_begins;
+    bool unwanted;
+};
+
+static bool method_is_to_change(const struct looked_at* what, struct plumb_text class_name,
+                                struct plumb_text method, struct plumb_text signature) {
+    if (what->ends && plumb_wish_matches_method(what->ends, what->of_ends, method.at, signature.at) != 0)
+        return true;
+    const bool is_wanted = what->begins && plumb_wish_matches_method(what->begins, what->of_begins, method.at,
+                                                                     signature.at) != 0;
+    if (!is_wanted && !what->unwanted) return false;
+    const struct plumb_known_method* const known = plumb_find_known_method(class_name, method, signature);
+    if (what->unwanted) return known && __atomic_load_n(&known->came_unwanted, __ATOMIC_RELAXED);
+    return !known || __atomic_load_n(&known->generation, __ATOMIC_RELAXED) != what->begins->generation;
+}
+
+static bool any_method_is_to_change(const struct looked_at* what, jclass class,
+                                    struct plumb_text class_name) {
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    jint count = 0;
+    jmethodID* methods = NULL;
+    const jvmtiError error = (*jvmti)->GetClassMethods(jvmti, class, &count, &methods);
+    if (error == JVMTI_ERROR_CLASS_NOT_PREPARED) return !what->unwanted; /* none of its methods has run */
+    if (error != JVMTI_ERROR_NONE) return false;
+    bool is_any = false;
+    for (jint i = 0; i < count && !is_any; i++) {
+        struct plumb_name method, signature;
+        plumb_name_and_signature_of(methods[i], &method, &signature);
+        if (method.text.at && signature.text.at)
+            is_any = method_is_to_change(what, class_name, method.text, signature.text);
+        plumb_release_name(&method);
+        plumb_release_name(&signature);
+    }
+    (*jvmti)->Deallocate(jvmti, (unsigned char*)methods);
+    return is_any;
+}
+
+bool plumb_class_is_to_change(jclass class, const struct plumb_method_wish* ends,
+                              const struct plumb_method_wish* begins, bool unwanted) {
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    struct looked_at what = {ends, begins, 0, 0, unwanted};
+    struct plumb_name name = plumb_name_of_class(class);
+    bool is_to_change = false;
+    if (name.text.at) {
+        name.text.at[name.text.bytes] = '\0'; /* in place of the signature's semicolon */
+        if (ends) what.of_ends = plumb_wish_matches_class(ends, name.text.at);
+        if (begins) what.of_begins = plumb_wish_matches_class(begins, name.text.at);
+        jboolean is_modifiable = JNI_FALSE;
+        is_to_change = (what.of_ends != 0 || what.of_begins != 0 || unwanted) &&
+                       (*jvmti)->IsModifiableClass(jvmti, class, &is_modifiable) == JVMTI_ERROR_NONE &&
+                       is_modifiable && any_method_is_to_change(&what, class, name.text);
+    }
+    plumb_release_name(&name);
+    return is_to_change;
+}
+
+void plumb_tell_class_left_alone(jclass class, const char* reason) {
+    struct plumb_name name = plumb_name_of_class(class);
+    plumb_trace(jvm, method_left_alone, name.text.at, name.text.bytes, NULL, 0, NULL, 0, reason);
+    plumb_release_name(&name);
+}

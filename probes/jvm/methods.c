@@ -1,0 +1,177 @@
+/*
+ * Entry and exit of methods, for those that are asked for: their classes are given to the JVM anew, with hooks (method_hooks.h), and
+ * as they were when nobody records them. What is loaded in between comes by here first.
+ *
+ * A class that was on its way when the hooks were given back has them still. When one is called, it is noticed, and given back then.
+ */
+#include "methods.h"
+
+#include "lock.h"
+#include "method_hooks.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+static struct plumb_method_wish* open_wish; /* what classes that are loaded are given; NULL: nothing */
+static uint32_t open_lock;
+static struct plumb_method_wish*
+    applied_wish;                   /* of who follows: the same, for as long as hooks may be there */
+static uint32_t settled_generation; /* of the last one for which all that is loaded was looked at */
+static bool any_came_unwanted;
+
+static void set_open_wish(struct plumb_method_wish* wish) {
+    plumb_lock(&open_lock);
+    struct plumb_method_wish* const before = open_wish;
+    open_wish = plumb_method_wish_share(wish);
+    plumb_unlock(&open_lock);
+    plumb_method_wish_release(before);
+}
+
+static struct plumb_method_wish* take_open_wish(void) {
+    plumb_lock(&open_lock);
+    struct plumb_method_wish* const wish = plumb_method_wish_share(open_wish);
+    plumb_unlock(&open_lock);
+    return wish;
+}
+
+void JNICALL plumb_on_class_file_load(jvmtiEnv* jvmti, JNIEnv* jni, jclass redefined, jobject loader,
+                                      const char* name, jobject domain, jint length,
+                                      const unsigned char* bytes, jint* new_length,
+                                      unsigned char** new_bytes) {
+    (void)jni, (void)redefined, (void)loader, (void)name, (void)domain;
+    struct plumb_method_wish* const wish = take_open_wish();
+    struct plumb_class_output changed = {NULL, 0, 0, false};
+    if (wish && plumb_choose_methods(wish, bytes, (size_t)length, &changed)) {
+        unsigned char* room = NULL;
+        if ((*jvmti)->Allocate(jvmti, (jlong)changed.bytes, &room) == JVMTI_ERROR_NONE) {
+            memcpy(room, changed.at, changed.bytes);
+            *new_bytes = room;
+            *new_length = (jint)changed.bytes;
+        }
+    }
+    free(changed.at);
+    plumb_method_wish_release(wish);
+}
+
+enum { batch_classes = 64 };
+
+/* One that the JVM does not take must not keep it from taking others. */
+static void change_classes(const jclass* classes, jint count) {
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    if (count == 0 || (*jvmti)->RetransformClasses(jvmti, count, classes) == JVMTI_ERROR_NONE) return;
+    for (jint i = 0; i < count; i++) {
+        if (count > 1)
+            change_classes(&classes[i], 1);
+        else
+            plumb_tell_class_left_alone(classes[i], "the JVM does not take the changed class");
+    }
+}
+
+/* Returns how many there were. */
+static uint32_t change_what_is_loaded(JNIEnv* jni, const struct plumb_method_wish* ends,
+                                      const struct plumb_method_wish* begins, bool unwanted) {
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    jint count = 0;
+    jclass* classes = NULL;
+    jclass batch[batch_classes];
+    jint in_batch = 0;
+    uint32_t changed = 0;
+    if ((*jvmti)->GetLoadedClasses(jvmti, &count, &classes) != JVMTI_ERROR_NONE) return 0;
+    for (jint i = 0; i < count; i++) {
+        if (!plumb_class_is_to_change(classes[i], ends, begins, unwanted)) continue;
+        batch[in_batch++] = classes[i];
+        changed++;
+        if (in_batch < batch_classes) continue;
+        change_classes(batch, in_batch);
+        in_batch = 0;
+    }
+    change_classes(batch, in_batch);
+    for (jint i = 0; i < count; i++)
+        (*jni)->DeleteLocalRef(jni, classes[i]);
+    (*jvmti)->Deallocate(jvmti, (unsigned char*)classes);
+    return changed;
+}
+
+/* In the notation of the last wish, as it was applied. */
+static void tell_patterns(const struct plumb_method_wish* wish) {
+    for (uint32_t i = 0; i < wish->count; i++) {
+        const struct plumb_method_pattern* const pattern = &wish->patterns[i];
+        plumb_trace(jvm, method_pattern, pattern->text, __atomic_load_n(&pattern->methods, __ATOMIC_RELAXED),
+                    __atomic_load_n(&pattern->left_alone, __ATOMIC_RELAXED));
+    }
+}
+
+/* A class whose file was read before the hooks were open, and which is loaded behind the look, is found by the next look. */
+static void apply(JNIEnv* jni, struct plumb_method_wish* wish) {
+    enum { looks_max = 5 };
+    const struct timespec pause = {0, 1000000};
+    struct plumb_method_wish* const before = applied_wish;
+    applied_wish = plumb_method_wish_share(wish);
+    set_open_wish(wish);
+    change_what_is_loaded(jni, before, wish, false);
+    for (int i = 0; i < looks_max; i++) {
+        nanosleep(&pause, NULL);
+        if (change_what_is_loaded(jni, NULL, wish, false) == 0) break;
+    }
+    plumb_method_wish_release(before);
+    tell_patterns(wish);
+    __atomic_store_n(&settled_generation, wish->generation, __ATOMIC_RELEASE);
+}
+
+bool plumb_methods_are_asked_for(void) {
+    return plumb_method_wish_generation() != 0;
+}
+
+bool plumb_methods_are_settled(void) {
+    return plumb_method_wish_generation() == __atomic_load_n(&settled_generation, __ATOMIC_ACQUIRE);
+}
+
+void plumb_methods_follow(JNIEnv* jni) {
+    struct plumb_method_wish* const wish = plumb_method_wish_take();
+    if (wish && wish != applied_wish) apply(jni, wish);
+    plumb_method_wish_release(wish);
+}
+
+void plumb_methods_end(JNIEnv* jni) {
+    set_open_wish(NULL);
+    if (applied_wish) change_what_is_loaded(jni, applied_wish, NULL, false);
+    plumb_method_wish_release(applied_wish);
+    applied_wish = NULL;
+    __atomic_store_n(&settled_generation, 0, __ATOMIC_RELEASE);
+    plumb_known_methods_forget_unwanted();
+    __atomic_store_n(&any_came_unwanted, false, __ATOMIC_RELEASE);
+}
+
+void plumb_methods_came_unwanted(void) {
+    __atomic_store_n(&any_came_unwanted, true, __ATOMIC_RELEASE);
+    plumb_came_unwanted(PLUMB_METHODS);
+}
+
+bool plumb_methods_are_left_over(void) {
+    return __atomic_load_n(&any_came_unwanted, __ATOMIC_ACQUIRE);
+}
+
+void plumb_methods_end_left_over(JNIEnv* jni) {
+    __atomic_store_n(&any_came_unwanted, false, __ATOMIC_RELEASE);
+    change_what_is_loaded(jni, NULL, NULL, true);
+    plumb_known_methods_forget_unwanted();
+}
+
+void plumb_methods_tell_at_end(void) {
+    struct plumb_method_wish* const wish = take_open_wish();
+    if (wish) tell_patterns(wish);
+    plumb_method_wish_release(wish);
+}
+
+/* While the watcher is at it, the answer is not known yet. */
+uint32_t plumb_methods_first_unmatched(uint32_t from) {
+    enum { looks = 1000 };
+    const struct timespec pause = {0, 10000000};
+    for (int i = 0; i < looks && plumb_methods_are_wanted() && !plumb_methods_are_settled(); i++)
+        nanosleep(&pause, NULL);
+    struct plumb_method_wish* const wish = take_open_wish();
+    const uint32_t unmatched = wish ? plumb_wish_unmatched(wish, from) : 0;
+    const bool is_one = wish && unmatched < wish->count;
+    plumb_method_wish_release(wish);
+    return is_one ? unmatched + 1 : 0;
+}
