@@ -4,6 +4,7 @@
 #include "base/processes.h"
 #include "cli/command.h"
 #include "cli/jvm.h"
+#include "cli/jvm_methods.h"
 #include "cli/open_files.h"
 #include "cli/output.h"
 #include "cli/own_limits.h"
@@ -189,6 +190,10 @@ Status Counter::look_at_attached() {
                 options_.what.jvm ? attach_jvm_agent(process_id, options_.what.jvm_agent_options) : ok();
             !agent)
             without_agent[process_id] = agent.error().message();
+        else if (const Status matched = look_for_jvm_methods(
+                     process_id, options_.what.jvm ? options_.what.jvm_agent_options : "");
+                 !matched)
+            tell_of_counting(matched.error().message());
     for (const auto& [process_id, start_ns] : attached_) {
         const std::vector<ProcessSlot> slots = session_->state().processes();
         const bool is_there =

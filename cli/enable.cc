@@ -4,6 +4,7 @@
  */
 #include "cli/command.h"
 #include "cli/jvm.h"
+#include "cli/jvm_methods.h"
 #include "cli/output.h"
 #include "cli/session_commands.h"
 #include "cli/shared_options.h"
@@ -26,6 +27,8 @@ int attach_agents(const std::vector<std::uint32_t>& process_ids, const std::stri
     for (const std::uint32_t process_id : process_ids)
         if (const Status attached = attach_jvm_agent(process_id, options); !attached)
             status = complain(attached.error());
+        else if (const Status matched = look_for_jvm_methods(process_id, options); !matched)
+            complain(matched.error());
     return status;
 }
 
@@ -55,7 +58,7 @@ void add_enable(CLI::App& app) {
         ->add_flag("--jvm", words->jvm,
                    "Load the agent for Java into the JVMs of -p, for events like jvm:monitor_*")
         ->needs("--pid");
-    add_allocation_interval(*command, words->jvm_agent_options);
+    add_jvm_agent_options(*command, words->jvm_agent_options);
     command->footer("Also while the session records. Returns when it is true in every process; those that "
                     "could not\nfollow are named.");
     command->callback([words] {

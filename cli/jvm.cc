@@ -8,9 +8,11 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <string_view>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -24,6 +26,7 @@ namespace {
 constexpr unsigned jvm_attach_look_us = 5'000;
 constexpr unsigned jvm_attach_looks = 2'000; /* ten seconds, as jcmd waits */
 constexpr long jvm_answer_seconds = 20;
+constexpr std::size_t jvm_argument_bytes_max = 1024;
 
 /* How a word stands in JAVA_TOOL_OPTIONS, which knows two kinds of quotes and no other way. */
 Result<std::string> quoted_for_java(const std::string& word) {
@@ -206,14 +209,18 @@ bool has_jvm_agent(std::uint32_t process_id) {
     return maps_file_named(process_id, "/libplumb-jvm.so").value_or(false);
 }
 
-Status attach_jvm_agent(std::uint32_t process_id, const std::string& agent_options) {
-    const auto agent = find_probe("jvm");
-    if (!agent) return agent.error();
+/* Has the JVM load the agent with these options, and returns what it says. */
+static Result<std::string> load_into_jvm(std::uint32_t process_id, const std::string& agent,
+                                         const std::string& options) {
+    if (options.size() > jvm_argument_bytes_max)
+        return Error("What is asked of the agent has {} bytes, and a JVM takes {}.", options.size(),
+                     jvm_argument_bytes_max)
+            .hint("Name fewer methods, with fewer words.");
     if (const Status may = may_be_asked(process_id); !may) return may.error();
     const std::string folder = fmt::format("/proc/{}", process_id);
-    if (!sees_same_file(folder, *agent))
+    if (!sees_same_file(folder, agent))
         return Error("The JVM of process {} has another root, in which {} is not the same file.", process_id,
-                     *agent)
+                     agent)
             .hint("Bring Plumb to the same place there.");
     struct stat process = {};
     if (::stat(folder.c_str(), &process) != 0) return Error("There is no process {}.", process_id);
@@ -223,12 +230,33 @@ Status attach_jvm_agent(std::uint32_t process_id, const std::string& agent_optio
     if (const Status listens = begin_listening(process_id, folder, number, path); !listens)
         return listens.error();
     using std::string_literals::operator""s;
-    const auto answer = ask_jvm(path, "1\0load\0"s + *agent + "\0true\0"s + agent_options + "\0"s);
+    auto answer = ask_jvm(path, "1\0load\0"s + agent + "\0true\0"s + options + "\0"s);
     if (!answer) return answer.error().with("The JVM of process {}", process_id);
+    return answer;
+}
+
+Status attach_jvm_agent(std::uint32_t process_id, const std::string& agent_options) {
+    const auto agent = find_probe("jvm");
+    if (!agent) return agent.error();
+    const auto answer = load_into_jvm(process_id, *agent, agent_options);
+    if (!answer) return answer.error();
     if (answer->starts_with("0\n") && answer->find("not loaded") == std::string::npos &&
         has_jvm_agent(process_id))
         return ok();
     return Error("The JVM of process {} did not load {}: {}", process_id, *agent, *answer);
+}
+
+/* What the agent returns the JVM tells: "return code: N" (or "Agent_OnAttach failed ... N"), behind its own. */
+Result<int> ask_jvm_agent(std::uint32_t process_id, const std::string& question) {
+    const auto agent = find_probe("jvm");
+    if (!agent) return agent.error();
+    const auto answer = load_into_jvm(process_id, *agent, question);
+    if (!answer) return answer.error();
+    const std::string_view words = "return code: ";
+    const std::size_t place = answer->find(words);
+    if (place == std::string::npos)
+        return Error("The JVM of process {} did not ask the agent: {}", process_id, *answer);
+    return static_cast<int>(std::strtol(answer->c_str() + place + words.size(), nullptr, 10));
 }
 
 } // namespace plumb

@@ -18,6 +18,9 @@ Result<std::string> java_tool_options(const char* inherited, const std::string& 
  * stays as it is, but for options that change it. Nothing is sent to a process that is no JVM, or that would do anything else than attach. */
 Status attach_jvm_agent(std::uint32_t process_id, const std::string& agent_options);
 
+/* Asks the agent that is there, and returns its answer. */
+Result<int> ask_jvm_agent(std::uint32_t process_id, const std::string& question);
+
 /* Whether the agent is in it. */
 bool has_jvm_agent(std::uint32_t process_id);
 

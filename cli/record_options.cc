@@ -1,5 +1,7 @@
 #include "cli/record_options.h"
 
+#include "base/glob.h"
+#include "cli/jvm_methods.h"
 #include "consumerd/control/context_names.h"
 #include "consumerd/control/control_groups.h"
 #include "consumerd/control/rule_condition.h"
@@ -16,6 +18,11 @@
 #include <unistd.h>
 
 namespace plumb {
+
+static bool names_jvm_methods(const std::string& pattern) {
+    return pattern.starts_with("jvm:method") &&
+           (glob_matches(pattern, "jvm:method_entry") || glob_matches(pattern, "jvm:method_exit"));
+}
 namespace {
 
 /* Splits "1.5s" into the number and the unit. */
@@ -182,6 +189,9 @@ Status check_options(const RecordOptions& options) {
          "For a program that runs already, start it with the probe in LD_PRELOAD."},
         {options.jvm && options.command.empty() && options.process_ids.empty(), "--jvm",
          "a command that is started, or -p", "For other JVMs, put the agent into their JAVA_TOOL_OPTIONS."},
+        {options.jvm && !options.command.empty() && !asks_for_jvm_methods(options.jvm_agent_options) &&
+             std::any_of(options.events.begin(), options.events.end(), names_jvm_methods),
+         "jvm:method_*", "--jvm-methods", "Give it the methods that are wanted: com.shop.Order::place*."},
     };
     for (const Pair& pair : pairs) {
         if (!pair.is_given) continue;
@@ -268,6 +278,17 @@ static bool is_probe_named(const std::vector<FilteredPattern>& patterns, const s
     });
 }
 
+/* Who asks for methods wants their events, and who does not is not told those that an earlier recording has asked the JVM for. */
+static void choose_jvm_methods(std::vector<FilteredPattern>& patterns, const std::string& agent_options) {
+    if (std::any_of(patterns.begin(), patterns.end(),
+                    [](const FilteredPattern& each) { return names_jvm_methods(each.pattern); }))
+        return;
+    if (!asks_for_jvm_methods(agent_options))
+        patterns.push_back({"!jvm:method_*", ""});
+    else if (is_probe_named(patterns, "jvm"))
+        patterns.push_back({"jvm:method_*", ""});
+}
+
 Result<LogLevels> levels_of(const RecordOptions& options) {
     if (options.log_level.empty()) return LogLevels();
     const auto levels = parse_log_levels(options.log_level);
@@ -294,6 +315,7 @@ Result<std::vector<Rule>> rules_of(const RecordOptions& options) {
         if (has_including) patterns.push_back({"jvm:*", ""});
         patterns.push_back({jvm_costly_events, ""});
     }
+    if (options.jvm) choose_jvm_methods(patterns, options.jvm_agent_options);
 
     std::vector<Who> whom;
     if (!options.command.empty()) whom.push_back(Who::launched());

@@ -96,6 +96,7 @@ private:
     void leave_off_ended();
     Status attach();
     void attach_agents();
+    void tell_of_unmatched_methods();
     void wait_for_end();
     void wait_a_turn(std::uint64_t begun_ns, std::uint64_t& look_again_ns);
     void end_as_memory_allows();
@@ -199,10 +200,12 @@ private:
     std::optional<LaunchedCommand> command_;
     std::map<std::uint32_t, std::uint64_t> attached_; /* process id -> when it started */
     std::vector<std::pair<std::uint32_t, std::uint64_t>>
-        insisted_;                                   /* with --seccomp: who had a filter, likewise */
-    std::set<std::uint32_t> without_tracepoints_;    /* of these; empty if all are */
-    std::set<std::uint32_t> switched_off_;           /* who lived when the recording ended */
-    std::set<std::uint32_t> left_off_;               /* the same: they have ended */
+        insisted_;                                /* with --seccomp: who had a filter, likewise */
+    std::set<std::uint32_t> without_tracepoints_; /* of these; empty if all are */
+    std::set<std::uint32_t> switched_off_;        /* who lived when the recording ended */
+    std::set<std::uint32_t> left_off_;            /* the same: they have ended */
+    std::vector<std::uint32_t>
+        without_methods_; /* of these: JVMs in which a pattern of --jvm-methods matched nothing */
     std::vector<RecordedProgram> attached_programs_; /* of these, where not all of their events are wanted */
     CommandProbes probes_;
     /* Where the trace is in chunks: */

@@ -47,6 +47,7 @@ void Recorder::close() {
     is_closing_ = true;
     summary_.duration_ns = started_ns_ != 0 ? elapsed_ns() : 0;
     if (enabled_generation_ != 0) find_reached_late();
+    tell_of_unmatched_methods();
     look_at_entrance();
     look_for_refused();
     const std::uint32_t begun = programs_begun();

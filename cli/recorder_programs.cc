@@ -4,6 +4,7 @@
 #include "base/process_names.h"
 #include "base/processes.h"
 #include "cli/jvm.h"
+#include "cli/jvm_methods.h"
 #include "cli/output.h"
 #include "cli/recorder.h"
 #include "consumerd/clock/clock_calibration.h"
@@ -144,6 +145,20 @@ void Recorder::attach_agents() {
                 "--jvm",
                 process_id));
         }
+        if (const Status matched = look_for_jvm_methods(process_id, options_.jvm_agent_options); !matched) {
+            status_.say(matched.error().message());
+            without_methods_.push_back(process_id);
+        }
+    }
+}
+
+/* While they are recorded still: behind that nobody knows. */
+void Recorder::tell_of_unmatched_methods() {
+    for (const std::uint32_t process_id : without_methods_) {
+        if (!has_jvm_agent(process_id)) continue;
+        const auto unmatched = unmatched_jvm_methods(process_id, options_.jvm_agent_options);
+        for (const std::string& pattern : unmatched ? *unmatched : std::vector<std::string>())
+            status_.say(fmt::format("process {}: no method has matched {}", process_id, pattern));
     }
 }
 

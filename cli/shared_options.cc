@@ -1,11 +1,13 @@
 #include "cli/shared_options.h"
 
 #include "cli/command.h"
+#include "cli/jvm_methods.h"
 #include "cli/option_checks.h"
 
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <vector>
 
 namespace plumb {
 
@@ -23,11 +25,11 @@ void add_context_option(CLI::App& command, RecordOptions& options) {
 
 void add_jvm_option(CLI::App& command, bool& jvm, std::string& options) {
     command.add_flag("--jvm", jvm, "Load the agent for Java into the command's JVMs, and into those of -p");
-    add_allocation_interval(command, options);
+    add_jvm_agent_options(command, options);
 }
 
 /* As the agent's own option (probes/jvm/agent.c). */
-void add_allocation_interval(CLI::App& command, std::string& agent_options) {
+static void add_allocation_interval(CLI::App& command, std::string& agent_options) {
     constexpr std::uint64_t most_bytes = std::numeric_limits<std::int32_t>::max();
     command
         .add_option_function<std::string>(
@@ -37,12 +39,47 @@ void add_allocation_interval(CLI::App& command, std::string& agent_options) {
                 if (!bytes || *bytes > most_bytes)
                     throw CLI::ValidationError("--allocation-interval",
                                                "\"" + text + "\" is no size below 2G, like 64K; 0: each one");
-                agent_options = "allocation_interval=" + std::to_string(*bytes);
+                add_agent_option(agent_options, "allocation_interval=" + std::to_string(*bytes));
             },
             "With --jvm: jvm:sampled_object_alloc tells of one object for each SIZE that a JVM allocates "
             "(512K)")
         ->needs("--jvm")
         ->type_name("SIZE");
+}
+
+static void add_jvm_methods(CLI::App& command, std::string& agent_options) {
+    constexpr std::uint64_t most_methods = 1'000'000;
+    auto* const methods =
+        command
+            .add_option_function<std::vector<std::string>>(
+                "--jvm-methods",
+                [&agent_options](const std::vector<std::string>& patterns) {
+                    for (const std::string& pattern : patterns) {
+                        if (const char* const mistake = jvm_methods_mistake(pattern))
+                            throw CLI::ValidationError("--jvm-methods", "\"" + pattern + "\": " + mistake);
+                        ask_for_jvm_methods(agent_options, pattern);
+                    }
+                },
+                "With --jvm: jvm:method_entry and jvm:method_exit of the methods that match, as "
+                "com.shop.Order::place* or Cart::add(I*. May be repeated")
+            ->needs("--jvm")
+            ->type_name("PATTERN")
+            ->allow_extra_args(false);
+    command
+        .add_option_function<std::string>(
+            "--jvm-methods-limit",
+            [&agent_options](const std::string& number) {
+                add_agent_option(agent_options, "methods_limit=" + number);
+            },
+            "How many methods --jvm-methods may find (4096)")
+        ->check(is_number("a number of methods, 1 to 1000000", 1, most_methods))
+        ->needs(methods)
+        ->type_name("N");
+}
+
+void add_jvm_agent_options(CLI::App& command, std::string& agent_options) {
+    add_allocation_interval(command, agent_options);
+    add_jvm_methods(command, agent_options);
 }
 
 void add_level_options(CLI::App& command, std::string& levels) {

@@ -12,7 +12,8 @@ namespace plumb {
 void add_context_option(CLI::App& command, RecordOptions& options);
 /* Into the command, and what is attached to. `options` are those of the agent's own. */
 void add_jvm_option(CLI::App& command, bool& jvm, std::string& options);
-void add_allocation_interval(CLI::App& command, std::string& agent_options);
+/* Those options, beside a --jvm. */
+void add_jvm_agent_options(CLI::App& command, std::string& agent_options);
 /* Which log levels, in the words of parse_log_levels(). */
 void add_level_options(CLI::App& command, std::string& levels);
 /* Of which control groups. */
