@@ -3,7 +3,7 @@
  *
  * What always holds, so that a reader can rely on it:
  *  - What begins and ends has the same `id` in both events, in the same thread. It is never 0, and no other such pair
- *    of the process has it. An end whose begin was before the event was switched on has id 0 and waited_ns 0.
+ *    of the process has it (of methods: no other of the thread, and hardly ever one of another thread). An end whose begin was before the event was switched on has id 0 and waited_ns 0.
  *  - A garbage collection is a pause: all Java threads stand still between gc_start and gc_finish.
  *  - `monitor` and `blocker` are numbers that an object has for as long as it lives, and no other object after it. One is made when the
  *    object is first seen in an event of monitors or parks, and another one where nobody had such events on in between.

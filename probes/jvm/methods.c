@@ -77,6 +77,8 @@ static uint32_t change_what_is_loaded(JNIEnv* jni, const struct plumb_method_wis
     jint in_batch = 0;
     uint32_t changed = 0;
     if ((*jvmti)->GetLoadedClasses(jvmti, &count, &classes) != JVMTI_ERROR_NONE) return 0;
+    (*jni)->EnsureLocalCapacity(jni, count + batch_classes); /* -Xcheck:jni counts */
+    plumb_threw(jni);
     for (jint i = 0; i < count; i++) {
         if (!plumb_class_is_to_change(classes[i], ends, begins, unwanted)) continue;
         batch[in_batch++] = classes[i];

@@ -114,11 +114,14 @@ class Unharmed(InFolder):
 
     def test_an_option_that_means_nothing_is_told(self):
         bare = run(java("-version"))
-        said = "libplumb-jvm.so: there is no option 'nosuch', it is left out; there are: exceptions, allocation_interval=BYTES\n"
+        said = ("libplumb-jvm.so: there is no option 'nosuch', it is left out; there are: exceptions, allocation_interval=BYTES, "
+                "methods=CLASS::METHOD, methods_limit=NUMBER\n")
         for options, told in (("", ""), ("=", ""), ("=exceptions", ""), ("=nosuch", said), ("=exceptions,,nosuch", said),
                               ("=allocation_interval=64K,exceptions", "")) + tuple(
                                   (f"=allocation_interval={wrong}", said.replace("nosuch", f"allocation_interval={wrong}"))
-                                  for wrong in ("", "K", "64Q", "64K1", "2048M", "-1", "99999999999")):
+                                  for wrong in ("", "K", "64Q", "64K1", "2048M", "-1", "99999999999")) + tuple(
+                                      (f"={wrong}", said.replace("nosuch", wrong))
+                                      for wrong in ("methods=", "methods=a", "methods=::b", "methods=a::", "methods_limit=0", "methods_limit=x")):
             status, output, errors = run(java("-version", options=[f"-agentpath:{AGENT}{options}"]))
             self.assertEqual((status, output), bare[:2], options)
             self.assertEqual(errors, told + bare[2], options)

@@ -1,0 +1,355 @@
+#!/usr/bin/env python3
+# cmake-once
+# cmake-timeout: 900
+"""Entry and exit of methods that are asked for by name: each call is told, in what order, how it ended; the JVM verifies what it is given
+in place of its classes, the program does what it does without, and behind the recording its code is its own again."""
+import collections
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from recorded_jvm import (AGENT, BUFFERS, BUILD, PLUMB, SOURCES, InFolder, WithEachCollector, java, named, run, said,  # noqa: E402
+                          setUpModule, tearDownModule)  # noqa: F401
+
+WITNESS = BUILD / "tests/fixtures/libjvm_witness.so"
+OTHER_JAVA = sorted(pathlib.Path("/usr/lib/jvm").glob("*-2[0-9]-*/bin/java"))
+VERIFIED = ("-Xverify:all",)
+OWN = {"Base.init": ("Calls$Base", "<init>"), "Derived.one": ("Calls$Derived", "<init>", "(I)V"), "Late.clinit": ("Calls$Late", "<clinit>"),
+       "compareTo": ("Calls$Derived", "compareTo", "(LCalls$Derived;)I"), "area": ("Calls$Shape", "area"), "of": ("Calls$Shape", "of"),
+       "plain": ("Calls$Kind", "size"), "large": ("Calls$Kind$1", "size"), "lambda": ("Calls", "lambda$applied")}
+ENDED = "jvm:method_exit if duration_ns > 60000000000"  # on, and next to nothing
+
+
+def counts_of(output):
+    """Also names with dots and capitals."""
+    return {name: int(number) for name, number in (line.rsplit(" ", 1) for line in output.splitlines())}
+
+
+def methods_words(*patterns):
+    return [word for pattern in patterns for word in ("--jvm-methods", pattern)]
+
+
+FULL_LINES = 5460  # of 12 bytes each: there is room for 13 more
+
+
+class Called(InFolder):
+    def calls(self, events):
+        """The pairs by method. Each thread's are one within another, and each end has a begin."""
+        pairs, open_calls, ids = [], collections.defaultdict(list), set()
+        for event in events:
+            fields = event.fields
+            if event.name == "jvm:method_entry":
+                open_calls[fields["tid"]].append(fields)
+                self.assertNotIn(fields["id"], ids)
+                ids.add(fields["id"])
+            elif event.name == "jvm:method_exit":
+                entry = open_calls[fields["tid"]].pop()
+                self.assertEqual([entry[name] for name in ("id", "class_name", "method", "signature")],
+                                 [fields[name] for name in ("id", "class_name", "method", "signature")])
+                pairs.append(fields)
+        self.open = [call["method"] for calls in open_calls.values() for call in calls]
+        return pairs
+
+
+class Recorded(WithEachCollector, Called):
+    """Against what the program itself counts, with each collector, and interpreted."""
+
+    def check_methods(self, calls, counts):
+        told = collections.Counter()
+        for call in calls:
+            for key in ((call["class_name"], call["method"]), (call["class_name"], call["method"], call["signature"])):
+                told[key] += 1
+            if call["method"].startswith("lambda$applied"):
+                told["Calls", "lambda$applied"] += 1
+        for name, count in counts.items():
+            if not name.startswith("threw ") and name not in ("Derived.init", "Inner.init"):  # which return in between
+                self.assertEqual(told[OWN.get(name, ("Calls", name))], count, name)
+        rounds = counts["greatest"]
+        self.assertEqual(told["Calls$Derived", "<init>", "(ZI)V"], rounds * (6 + 6 + 4 - 2))  # two threw in this()
+        self.assertEqual(told["Calls$Derived", "compareTo", "(Ljava/lang/Object;)I"], told["Calls$Derived", "compareTo", "(LCalls$Derived;)I"])
+        self.assertEqual(told["Calls$Inner", "<init>"], rounds * 2)
+        self.assertEqual(told["Calls", "round"], rounds)
+
+    def check_exceptions(self, calls, counts):
+        thrown = collections.Counter((call["class_name"], call["method"], call["exception"]) for call in calls if call["exception"])
+        rounds = counts["greatest"]
+        state, argument = "java.lang.IllegalStateException", "java.lang.IllegalArgumentException"
+        self.assertEqual({key: count for key, count in thrown.items() if not key[1].startswith("lambda$")}, {
+            ("Calls", "thrower", state): rounds * 21, ("Calls", "table", argument): rounds * 1, ("Calls", "texts", state): rounds,
+            ("Calls", "guarded", "java.lang.OutOfMemoryError"): rounds, ("Calls", "inObject", state): rounds,
+            ("Calls$Base", "<init>", state): rounds * 3, ("Calls$Pair", "<init>", argument): rounds})
+        lambdas = sum(count for key, count in thrown.items() if key[1].startswith("lambda$"))
+        self.assertEqual(lambdas, sum(count for name, count in counts.items() if name.startswith("threw ")))
+
+    def check_all(self, *options, java_path="java"):
+        program = java("Calls", options=(*VERIFIED, *options))
+        program[0] = java_path
+        bare = run(program)
+        self.assertEqual(bare[0], 7, bare)
+        status, output, errors = self.record(program, options=("--jvm", "-e", "jvm:method_*", *methods_words("Calls*::*")))
+        self.assertEqual((status, output), bare[:2], errors)
+        events, counts = self.events(), counts_of(output)
+        calls = self.calls(events)
+        self.assertLessEqual(set(self.open), {"main"})  # it exits
+        self.check_methods(calls, counts)
+        self.check_exceptions(calls, counts)
+        for each in calls:
+            self.assertTrue(0 < each["duration_ns"] < 100_000_000_000, each)
+        patterns = named(events, "method_pattern")
+        self.assertEqual((patterns[-1]["pattern"], patterns[-1]["left_alone"]), ("Calls*::*", 2))  # abstract: Shape.side(), Part.run()
+        self.assertGreater(patterns[-1]["methods"], 50)
+        self.assertEqual({each["reason"] for each in named(events, "method_left_alone")}, {"it has no code (abstract)"})
+
+    def test_interpreted(self):
+        self.check_all("-Xint")
+
+    def test_compiled(self):
+        self.check_all("-Xcomp", "-XX:TieredStopAtLevel=1")
+
+    def test_compiled_by_c2(self):
+        self.check_all("-XX:-TieredCompilation", "-XX:CompileThreshold=200")
+
+    def test_nothing_to_complain_of(self):
+        """-Xcheck:jni prints where JNI is used in a way that is not allowed."""
+        self.check_all("-Xcheck:jni")
+
+    def test_newer_java(self):
+        if not OTHER_JAVA:
+            self.skipTest("there is no newer JDK")
+        self.check_all(java_path=str(OTHER_JAVA[-1]))
+
+
+class MadeCode(Called):
+    """What compilers write rarely."""
+
+    def write(self):
+        locals_ = "".join(f"        long l{i} = from + {i};\n" for i in range(300))
+        total = " + ".join(f"l{i}" for i in range(300))
+        filler = "            sum += (sum ^ %d) * 31;\n"
+        source = ("public class Made {\n    static long wide(long from) {\n" + locals_ + "        for (int i = 0; i < 3; i++) l299++;\n"
+                  f"        return {total};\n    }}\n"
+                  "    static long far(long sum, int n) {\n        for (int i = 0; i < n; i++) {\n"
+                  + "".join(filler % (i + 70000) for i in range(5000)) + "            if (sum == 0) return 1;\n        }\n        return sum;\n    }\n"
+                  "    static long near(long sum, int n) {\n        for (int i = 0; i < n; i++) {\n"
+                  + "".join(filler % (i + 70000) for i in range(2715)) + "            if (sum == 1) return 1;\n" * 20
+                  + "        }\n        return sum;\n    }\n"
+                  "    static long full(long sum) {\n" + "".join(filler % (i + 70000) for i in range(FULL_LINES)) + "        return sum;\n    }\n"
+                  "    public static void main(String[] words) {\n        long sum = 0;\n"
+                  "        for (int i = 0; i < 3; i++) sum += wide(i) + far(i + 1, 2) + near(i, 1) + full(i);\n"
+                  "        System.out.println(sum);\n    }\n}\n")
+        (self.folder / "Made.java").write_text(source)
+        subprocess.run(["javac", "-d", self.folder, self.folder / "Made.java"], check=True, timeout=300)
+
+    def test_wide_and_long_code(self):
+        self.write()
+        program = ["java", *VERIFIED, "-cp", self.folder, "Made"]
+        bare = run(program)
+        status, output, errors = self.record(program, options=("--jvm", *methods_words("Made::*"), "-e", "jvm:method_*"))
+        self.assertEqual((status, output), bare[:2], errors)
+        events = self.events()
+        told = collections.Counter(call["method"] for call in self.calls(events))
+        self.assertEqual(told, {"wide": 3, "far": 3, "main": 1})
+        left = {each["method"]: each["reason"] for each in named(events, "method_left_alone")}
+        self.assertEqual(left, {"near": "with hooks a jump would be too far", "full": "with hooks its code would be too long"})
+
+
+class OfTheJdk(Called):
+    """Methods that the JVM itself calls, also while it records them."""
+
+    def check(self, *patterns, options=()):
+        program = java("Calls", options=(*VERIFIED, *options))
+        bare = run(program)
+        status, output, errors = self.record(
+            program, options=("--jvm", "-e", "jvm:method_*", *methods_words(*patterns)), timeout=400)
+        self.assertEqual((status, output), bare[:2], errors)
+        return json.loads((self.trace / "summary.json").read_text())["events"]
+
+    def test_hash_codes(self):
+        self.assertGreater(self.check("java.lang.String::hashCode"), 1000)
+
+    def test_objects(self):
+        self.assertGreater(self.check("java.lang.Object::*"), 1000)
+
+    def test_maps(self):
+        self.assertGreater(self.check("java.util.HashMap::*", "java.util.concurrent.ConcurrentHashMap::*"), 1000)
+
+    def test_threads(self):
+        self.assertGreater(self.check("java.lang.Thread::*", "java.lang.ThreadGroup::*"), 20)
+
+    def test_loaders_and_exceptions(self):
+        self.assertGreater(self.check("java.lang.ClassLoader::*", "java.lang.Throwable::*", "jdk.internal.loader.*::*"), 100)
+
+    def check_module(self, java_path, module):
+        program = java("LoadsAll", module, options=VERIFIED)
+        program[0] = java_path
+        options = ("--jvm", "-e", ENDED, "-e", "jvm:method_pattern", "-e", "jvm:method_left_alone", "--jvm-methods-limit", "1000000",
+                   *methods_words("*::*"))
+        status, output, errors = self.record(program, options=options, timeout=800)
+        self.assertEqual((status, said(output).get("refused")), (0, "0"), output + errors)
+        events = self.events()
+        reasons = collections.Counter(each["reason"] for each in named(events, "method_left_alone"))
+        print(module, output, named(events, "method_pattern")[-1], reasons)
+        self.assertLessEqual(set(reasons), {"it is native", "it has no code (abstract)"})
+        self.assertGreater(named(events, "method_pattern")[-1]["methods"], 50000)
+
+    def test_all_of_it(self):
+        """Each method of each class of java.base, which the JVM verifies, and runs on meanwhile."""
+        self.check_module("java", "java.base")
+
+    def test_all_of_a_newer_one(self):
+        if not OTHER_JAVA:
+            self.skipTest("there is no newer JDK")
+        self.check_module(str(OTHER_JAVA[-1]), "java.base")
+
+    def test_a_compiler_compiles_the_same(self):
+        written = {}
+        for name in ("bare", "recorded"):
+            folder = self.folder / name
+            program = ["java", *VERIFIED, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-g", "-d", folder, *SOURCES.glob("*.java")]
+            if name == "bare":
+                done = run(program)
+            else:
+                done = self.record(program, options=("--jvm", "-e", "jvm:method_exit if duration_ns > 1000000", "-e", "jvm:method_pattern",
+                                                     "--jvm-methods-limit", "100000", *methods_words("com.sun.tools.javac.*::*")), timeout=400)
+            self.assertEqual(done[0], 0, done)
+            written[name] = {path.name: path.read_bytes() for path in folder.iterdir()}
+        self.assertEqual(written["bare"], written["recorded"])
+        self.assertGreater(named(self.events(), "method_pattern")[-1]["methods"], 5000)
+
+
+class Attached(Called):
+    def start(self, *options):
+        """With all of its classes loaded."""
+        server = self.serve("Calls", f"-agentpath:{WITNESS}={self.folder}", *VERIFIED, *options, words=("serve",))
+        until = time.monotonic() + 60
+        while "Calls$Kind$1.size()I" not in self.code() and time.monotonic() < until:
+            time.sleep(0.1)
+        time.sleep(0.5)
+        return server
+
+    def answer(self):
+        answer = self.folder / "answer"
+        answer.unlink(missing_ok=True)
+        (self.folder / "ask").touch()
+        until = time.monotonic() + 60
+        while not answer.exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        return answer.read_text().splitlines()
+
+    def code(self):
+        """Of each method its code, as the JVM has it; without classes that it makes of lambdas."""
+        return {line.split(" ")[1]: line.split(" ")[2] for line in self.answer() if line.startswith("code ") and "$$" not in line}
+
+    def wait_for_code(self, expected):
+        until = time.monotonic() + 60
+        while self.code() != expected and time.monotonic() < until:
+            time.sleep(0.1)
+        self.assertEqual(self.code(), expected)
+
+    def wait_until_changed(self, before):
+        until = time.monotonic() + 60
+        changed = []
+        while len(changed) < 40 and time.monotonic() < until:
+            code = self.code()
+            changed = [name for name in before if before[name] != code[name]]
+        self.assertGreaterEqual(len(changed), 40)
+        time.sleep(1)  # rounds
+
+    def test_twenty_times_under_load(self):
+        server = self.start()
+        before = self.code()
+        self.assertGreater(len(before), 40)
+        for i in range(20):
+            recorder = self.attach_begin(server, "-e", "jvm:method_*", *methods_words("Calls*::*"), seconds=0.3)
+            if i % 5 == 0:
+                self.wait_until_changed(before)
+            self.attach_end(recorder)
+            self.wait_for_code(before)
+            if i % 5 == 0:
+                events = self.events()
+                calls = collections.Counter(each["method"] for each in named(events, "method_exit"))
+                self.assertGreater(calls["fib"], 100)
+                self.assertTrue([each for each in named(events, "method_exit") if each["exception"]])
+        self.assertIn("capabilities " + "0" * 32, self.answer())
+        self.finish(server)
+
+    def test_other_methods_take_their_place(self):
+        server = self.start()
+        before = self.code()
+        first = self.attach_begin(server, "-e", "jvm:method_*", *methods_words("Calls::fib"), seconds=1)
+        self.assertEqual([name for name, code in self.code().items() if code != before.get(name, code)], ["Calls.fib(I)I"])
+        self.attach_end(first)
+        self.assertEqual({each["method"] for each in named(self.events(), "method_exit")}, {"fib"})
+        second = self.attach_begin(server, "-e", "jvm:method_*", *methods_words("Calls::sp?n", "Calls::ta*(I)Ljava/lang/String;"), seconds=1)
+        self.attach_end(second)
+        self.assertEqual({each["method"] for each in named(self.events(), "method_exit")}, {"spin", "table"})
+        self.attach_end(self.attach_begin(server, "-e", "jvm:*", "-e", "!jvm:exception_*", seconds=1))
+        self.assertFalse(named(self.events(), "method_exit"))  # nobody asked
+        self.wait_for_code(before)
+        self.finish(server)
+
+    def test_what_matches_nothing_is_said(self):
+        server = self.start()
+        recorder = self.attach_begin(server, "-e", "jvm:method_*", *methods_words("Calls::fib", "Calls::nosuch", "No*Class::*"), seconds=1)
+        _, _, errors = self.attach_end(recorder)
+        self.assertIn(f"process {server.pid}: no method of a class that is loaded matches Calls::nosuch, No*Class::*; "
+                      "classes that are loaded later are looked at", errors)
+        self.assertIn(f"process {server.pid}: no method has matched Calls::nosuch", errors)
+        self.assertIn(f"process {server.pid}: no method has matched No*Class::*", errors)
+        self.assertEqual([(each["pattern"], each["methods"]) for each in named(self.events(), "method_pattern")],
+                         [("Calls::fib", 1), ("Calls::nosuch", 0), ("No*Class::*", 0)])
+        self.finish(server)
+
+    def test_no_more_than_the_limit(self):
+        server = self.start()
+        self.attach_end(self.attach_begin(server, "-e", "jvm:*", "-e", "!jvm:exception_*", *methods_words("Calls*::*"), "--jvm-methods-limit", "3",
+                                          seconds=1))
+        events = self.events()
+        self.assertEqual([each["events"] for each in named(events, "not_available")], ["jvm:method_*"])
+        self.assertLessEqual(len({(each["class_name"], each["method"], each["signature"]) for each in named(events, "method_exit")}), 3)
+        self.finish(server)
+
+    def test_counted(self):
+        server = self.start()
+        status, output, errors = run([PLUMB, "stat", "--json", "--jvm", "-e", "jvm:method_exit", "--by", "method", "--sum", "duration_ns",
+                                      *methods_words("Calls::fib"), "-p", server.pid, "--duration", "1s"])
+        self.assertEqual(status, 0, errors)
+        (line,) = [line for line in output.splitlines() if line.startswith("{")]
+        (key,) = json.loads(line)["events"][0]["keys"]
+        self.assertEqual(key["key"], "fib")
+        self.assertGreater(key["sum"], key["count"])
+        self.finish(server)
+
+
+class Words(InFolder):
+    def test_what_makes_no_sense(self):
+        for words in (methods_words("x"), methods_words("::a"), methods_words("A::"), methods_words("A::(I)V"), methods_words("a/B::c"),
+                      methods_words("A::b,A::c"), ["--jvm-methods-limit", "5"], [*methods_words("A::b"), "--jvm-methods-limit", "0"]):
+            shutil.rmtree(self.trace, ignore_errors=True)
+            status, _, errors = run([PLUMB, "record", *BUFFERS, "--jvm", *words, "-o", self.trace, "--", "true"])
+            self.assertEqual(status, 2, errors)
+            self.assertIn("--jvm-methods", errors)
+            self.assertFalse(self.trace.exists())
+        status, _, errors = run([PLUMB, "record", "--jvm", "-e", "jvm:method_entry", "-o", self.trace, "--", "true"])
+        self.assertEqual(status, 2, errors)
+        self.assertIn("--jvm-methods", errors)
+
+    def test_with_the_agent_by_hand(self):
+        """Its options are for all recordings."""
+        options = (f"-agentpath:{AGENT}=methods=Calls::fib,methods=Calls::nosuch",)
+        status, output, errors = self.record(java("Calls", options=options), options=("-e", "jvm:*"))
+        self.assertEqual(status, 7, errors)
+        events = self.events()
+        self.assertEqual(len(named(events, "method_entry")), counts_of(output)["fib"])
+        self.assertEqual([(each["pattern"], each["methods"]) for each in named(events, "method_pattern")][-2:],
+                         [("Calls::fib", 1), ("Calls::nosuch", 0)])
+
+
+if __name__ == "__main__":
+    unittest.main()
