@@ -161,6 +161,59 @@ class MadeCode(Called):
         self.assertEqual(left, {"near": "with hooks a jump would be too far", "full": "with hooks its code would be too long"})
 
 
+    def write_old(self):
+        (self.folder / "Jsr.java").write_text("class Jsr { static int five() { return 0; } }")
+        (self.folder / "Old.java").write_text("""
+            public class Old {
+                final Object held;
+                Old(boolean which) { this(which ? new Object() : new int[3]); }
+                Old(Object held) {
+                    this.held = held;
+                    for (int i = 0; i < 3; i++) if (held == this) throw new IllegalStateException();
+                }
+                int guarded(long from, int kind) {
+                    try {
+                        switch (kind) { case 0: return 1; case 1: throw new IllegalStateException("one"); default: from += kind; }
+                    } catch (RuntimeException e) {
+                        return e.getMessage().length();
+                    } finally {
+                        from++;
+                    }
+                    synchronized (held) { while (from > 1000) from /= 2; }
+                    return (int) from;
+                }
+                public static void main(String[] words) {
+                    long sum = Jsr.five();
+                    for (int i = 0; i < 4; i++) sum += new Old(i % 2 == 0).guarded(1L << 20, i);
+                    System.out.println(sum);
+                }
+            }""")
+        subprocess.run(["javac", "--release", "8", "-Xlint:-options", "-d", self.folder, self.folder / "Jsr.java", self.folder / "Old.java"],
+                       check=True, timeout=300)
+        old = (self.folder / "Old.class").read_bytes()
+        (self.folder / "Old.class").write_bytes(old[:7] + b"\x31" + old[8:])  # Java 5: the JVM looks at no frames
+        texts = [b"Jsr", b"java/lang/Object", b"five", b"()I", b"Code"]
+        constants = b"".join(b"\x01" + len(text).to_bytes(2, "big") + text for text in texts) + b"\x07\0\x01\x07\0\x02"
+        code = bytes([0xa8, 0, 5, 0x08, 0xac, 0x4b, 0xa9, 0])  # jsr 5; iconst_5; ireturn; 5: astore_0; ret 0
+        content = b"\0\x01\0\x01" + len(code).to_bytes(4, "big") + code + bytes(4)
+        (self.folder / "Jsr.class").write_bytes(b"\xca\xfe\xba\xbe\0\0\0\x31\0\x08" + constants + b"\0\x20\0\x06\0\x07" + bytes(4) + b"\0\x01"
+                                                + b"\0\x08\0\x03\0\x04\0\x01\0\x05" + len(content).to_bytes(4, "big") + content + bytes(2))
+
+    def test_old_classes(self):
+        self.write_old()
+        program = ["java", *VERIFIED, "-cp", self.folder, "Old"]
+        bare = run(program)
+        self.assertEqual((bare[0], bare[2]), (0, ""))
+        status, output, errors = self.record(program, options=("--jvm", *methods_words("Old::*", "Jsr::*"), "-e", "jvm:method_*"))
+        self.assertEqual((status, output), bare[:2], errors)
+        events = self.events()
+        told = collections.Counter(call["method"] for call in self.calls(events))
+        self.assertEqual(told, {"<init>": 4, "guarded": 4, "main": 1})
+        left = {each["method"] + each["signature"]: each["reason"] for each in named(events, "method_left_alone")}
+        self.assertEqual(left, {"five()I": "it has subroutines (jsr), as of old compilers",
+                                "<init>(Z)V": "where it calls this() or super() is not found"})
+
+
 class OfTheJdk(Called):
     """Methods that the JVM itself calls, also while it records them."""
 
