@@ -61,7 +61,7 @@ static inline void plumb_write_bytes(struct plumb_class_output* output, const vo
     if (output->room - output->bytes < bytes) {
         size_t room = output->room * 2 + least_room;
         if (room - output->bytes < bytes) room = output->bytes + bytes;
-        uint8_t* const grown = output->failed ? NULL : realloc(output->at, room);
+        uint8_t* const grown = (uint8_t*)(output->failed ? NULL : realloc(output->at, room));
         if (!grown) {
             output->failed = true;
             return;
