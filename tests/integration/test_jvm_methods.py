@@ -5,7 +5,6 @@
 in place of its classes, the program does what it does without, and behind the recording its code is its own again."""
 import collections
 import json
-import os
 import pathlib
 import shutil
 import subprocess
@@ -14,47 +13,15 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from recorded_jvm import (AGENT, BUFFERS, BUILD, PLUMB, SOURCES, InFolder, WithEachCollector, java, named, run, said,  # noqa: E402
+from called_methods import OTHER_JAVA, VERIFIED, Called, counts_of, methods_words  # noqa: E402
+from recorded_jvm import (AGENT, BUFFERS, BUILD, PLUMB, InFolder, WithEachCollector, java, named, run,  # noqa: E402
                           setUpModule, tearDownModule)  # noqa: F401
 
 WITNESS = BUILD / "tests/fixtures/libjvm_witness.so"
-OTHER_JAVA = sorted(pathlib.Path("/usr/lib/jvm").glob("*-2[0-9]-*/bin/java"))
-VERIFIED = ("-Xverify:all",)
 OWN = {"Base.init": ("Calls$Base", "<init>"), "Derived.one": ("Calls$Derived", "<init>", "(I)V"), "Late.clinit": ("Calls$Late", "<clinit>"),
        "compareTo": ("Calls$Derived", "compareTo", "(LCalls$Derived;)I"), "area": ("Calls$Shape", "area"), "of": ("Calls$Shape", "of"),
        "plain": ("Calls$Kind", "size"), "large": ("Calls$Kind$1", "size"), "lambda": ("Calls", "lambda$applied")}
-ENDED = "jvm:method_exit if duration_ns > 60000000000"  # on, and next to nothing
-
-
-def counts_of(output):
-    """Also names with dots and capitals."""
-    return {name: int(number) for name, number in (line.rsplit(" ", 1) for line in output.splitlines())}
-
-
-def methods_words(*patterns):
-    return [word for pattern in patterns for word in ("--jvm-methods", pattern)]
-
-
 FULL_LINES = 5460  # of 12 bytes each: there is room for 13 more
-
-
-class Called(InFolder):
-    def calls(self, events):
-        """The pairs by method. Each thread's are one within another, and each end has a begin."""
-        pairs, open_calls, ids = [], collections.defaultdict(list), set()
-        for event in events:
-            fields = event.fields
-            if event.name == "jvm:method_entry":
-                open_calls[fields["tid"]].append(fields)
-                self.assertNotIn(fields["id"], ids)
-                ids.add(fields["id"])
-            elif event.name == "jvm:method_exit":
-                entry = open_calls[fields["tid"]].pop()
-                self.assertEqual([entry[name] for name in ("id", "class_name", "method", "signature")],
-                                 [fields[name] for name in ("id", "class_name", "method", "signature")])
-                pairs.append(fields)
-        self.open = [call["method"] for calls in open_calls.values() for call in calls]
-        return pairs
 
 
 class Recorded(WithEachCollector, Called):
@@ -212,71 +179,6 @@ class MadeCode(Called):
         left = {each["method"] + each["signature"]: each["reason"] for each in named(events, "method_left_alone")}
         self.assertEqual(left, {"five()I": "it has subroutines (jsr), as of old compilers",
                                 "<init>(Z)V": "where it calls this() or super() is not found"})
-
-
-class OfTheJdk(Called):
-    """Methods that the JVM itself calls, also while it records them."""
-
-    def check(self, *patterns):
-        program = java("Calls", options=VERIFIED)
-        bare = run(program)
-        status, output, errors = self.record(
-            program, options=("--jvm", "-e", "jvm:method_*", *methods_words(*patterns)), timeout=400)
-        self.assertEqual((status, output), bare[:2], errors)
-        return json.loads((self.trace / "summary.json").read_text())["events"]
-
-    def test_hash_codes(self):
-        self.assertGreater(self.check("java.lang.String::hashCode"), 1000)
-
-    def test_objects(self):
-        self.assertGreater(self.check("java.lang.Object::*"), 1000)
-
-    def test_maps(self):
-        self.assertGreater(self.check("java.util.HashMap::*", "java.util.concurrent.ConcurrentHashMap::*"), 1000)
-
-    def test_threads(self):
-        self.assertGreater(self.check("java.lang.Thread::*", "java.lang.ThreadGroup::*"), 20)
-
-    def test_loaders_and_exceptions(self):
-        self.assertGreater(self.check("java.lang.ClassLoader::*", "java.lang.Throwable::*", "jdk.internal.loader.*::*"), 100)
-
-    def check_module(self, java_path, module):
-        program = java("LoadsAll", module, options=VERIFIED)
-        program[0] = java_path
-        options = ("--jvm", "-e", ENDED, "-e", "jvm:method_pattern", "-e", "jvm:method_left_alone", "--jvm-methods-limit", "1000000",
-                   *methods_words("*::*"))
-        status, output, errors = self.record(program, options=options, timeout=800)
-        self.assertEqual((status, said(output).get("refused")), (0, "0"), output + errors)
-        events = self.events()
-        reasons = collections.Counter(each["reason"] for each in named(events, "method_left_alone"))
-        print(module, output, named(events, "method_pattern")[-1], reasons)
-        self.assertLessEqual(set(reasons), {"it is native", "it has no code (abstract)"})
-        self.assertGreater(named(events, "method_pattern")[-1]["methods"], 50000)
-
-    def test_all_of_it(self):
-        """Each method of each class of java.base, which the JVM verifies, and runs on meanwhile. (HotSpot's C2 ended here while the
-        constructor of Object had a handler.)"""
-        self.check_module("java", "java.base")
-
-    def test_all_of_a_newer_one(self):
-        if not OTHER_JAVA:
-            self.skipTest("there is no newer JDK")
-        self.check_module(str(OTHER_JAVA[-1]), "java.base")
-
-    def test_a_compiler_compiles_the_same(self):
-        written = {}
-        for name in ("bare", "recorded"):
-            folder = self.folder / name
-            program = ["java", *VERIFIED, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-g", "-d", folder, *SOURCES.glob("*.java")]
-            if name == "bare":
-                done = run(program)
-            else:
-                done = self.record(program, options=("--jvm", "-e", "jvm:method_exit if duration_ns > 1000000", "-e", "jvm:method_pattern",
-                                                     "--jvm-methods-limit", "100000", *methods_words("com.sun.tools.javac.*::*")), timeout=400)
-            self.assertEqual(done[0], 0, done)
-            written[name] = {path.name: path.read_bytes() for path in folder.iterdir()}
-        self.assertEqual(written["bare"], written["recorded"])
-        self.assertGreater(named(self.events(), "method_pattern")[-1]["methods"], 5000)
 
 
 class Attached(Called):
