@@ -169,7 +169,7 @@ std::string summary_text(const RecordSummary& summary) {
     std::string text = fmt::format("Recorded {} in {:.2f} s.\n", counted(totals.progress.events, "event"),
                                    static_cast<double>(summary.duration_ns) / 1e9);
     text += events_text(totals) + processes_text(totals);
-    if (!summary.filter.empty()) text += fmt::format("With a filter: {}\n", escaped(summary.filter));
+    if (!summary.filter.empty()) text += fmt::format("With a filter: {}\n", without_controls(summary.filter));
     text += losses_text(summary);
     for (const NamedCount& note : totals.notes)
         if (note.name != cut_note && note.name != texts_note)

@@ -42,7 +42,7 @@ void print_rules(const Json& session) {
     const char* what = "rules";
     for (const Json& each : session.value("rules", Json::array())) {
         const auto rule = read_rule(each);
-        line(what, rule ? escaped(rule_text(*rule)) : std::string("?"));
+        line(what, rule ? without_controls(rule_text(*rule)) : std::string("?"));
         what = "";
     }
     if (session.value("rules", Json::array()).empty() && !session.contains("kernel"))
