@@ -56,9 +56,8 @@ std::string key_json(const CountKey& key, const EventField* field) {
         json += fmt::format("{}", key.bits);
     }
     if (field != nullptr)
-        for (const auto& label : field->labels)
-            if (label.first == static_cast<std::int64_t>(key.bits))
-                return json + ",\"label\":" + json_string(label.second);
+        if (const EventLabel* const label = field->label_of(static_cast<std::int64_t>(key.bits)))
+            return json + ",\"label\":" + json_string(label->name);
     return json;
 }
 

@@ -65,8 +65,8 @@ std::string key_text(const CountKey& key, const EventField* field) {
         break;
     }
     if (field != nullptr)
-        for (const auto& label : field->labels)
-            if (label.first == static_cast<std::int64_t>(key.bits)) return escaped(label.second);
+        if (const EventLabel* const label = field->label_of(static_cast<std::int64_t>(key.bits)))
+            return escaped(label->name);
     if (field != nullptr && field->hex) {
         const std::uint64_t mask = field->size >= 8 ? ~0ull : (1ull << 8 * field->size) - 1;
         return fmt::format("{:#x}", key.bits & mask);

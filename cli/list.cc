@@ -287,10 +287,14 @@ Json json_of(const EventField& field) {
     json["type"] = field.has_flags ? "flags" : "enum";
     json["size_bytes"] = field.size;
     Json labels = Json::array();
-    for (const auto& [value, name] : field.labels)
-        labels.push_back(field.is_signed
-                             ? Json{{"value", value}, {"name", name}}
-                             : Json{{"value", static_cast<std::uint64_t>(value)}, {"name", name}});
+    const auto number = [&](std::int64_t value) {
+        return field.is_signed ? Json(value) : Json(static_cast<std::uint64_t>(value));
+    };
+    for (const EventLabel& label : field.labels)
+        labels.push_back(
+            label.is_range()
+                ? Json{{"first", number(label.first)}, {"last", number(label.last)}, {"name", label.name}}
+                : Json{{"value", number(label.first)}, {"name", label.name}});
     json["labels"] = std::move(labels);
     return json;
 }

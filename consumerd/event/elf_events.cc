@@ -108,8 +108,7 @@ private:
             to.hex = (field.flags & PLUMB_FIELD_HEX) != 0;
             to.has_floats = field.type == PLUMB_FIELD_SEQUENCE && (field.flags & PLUMB_FIELD_FLOATS) != 0;
             to.array_length = field.array_length;
-            if (!read_field_name(to, address, format, i) || !read_labels(to, address, field.label_count))
-                return false;
+            if (!read_field_name(to, address, format, i) || !read_labels(to, address, field)) return false;
             event.fields.push_back(std::move(to));
         }
         return true;
@@ -128,8 +127,11 @@ private:
         return true;
     }
 
-    bool read_labels(EventField& field, std::uint64_t address, std::uint16_t count) {
+    bool read_labels(EventField& field, std::uint64_t address, const plumb_event_field& from) {
+        const std::uint16_t count = from.label_count;
         if (count == 0 || field.type != PLUMB_FIELD_ENUM) return true;
+        const bool has_ranges = (from.flags & PLUMB_FIELD_RANGES) != 0;
+        if (has_ranges && count % 2 != 0) return false;
         const auto labels = elf_.pointer_at(address + offsetof(plumb_event_field, labels));
         for (std::uint16_t i = 0; labels && i < count; i++) {
             const std::uint64_t label = *labels + i * sizeof(plumb_event_label);
@@ -138,7 +140,13 @@ private:
                 return false;
             const auto name = string_behind(label + offsetof(plumb_event_label, name));
             if (!name || strings_bytes_ > strings_bytes_max) return false;
-            field.labels.emplace_back(value, *name);
+            if (!has_ranges || i % 2 == 0)
+                field.labels.emplace_back(value, *name);
+            else if (field.labels.back().name != *name ||
+                     !field.are_in_order(field.labels.back().first, value))
+                return false;
+            else
+                field.labels.back().last = value;
         }
         return labels.has_value();
     }

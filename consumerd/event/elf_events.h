@@ -20,6 +20,20 @@
 
 namespace plumb {
 
+/* What the values from `first` to `last` are called, in the order of the field's integers; an unsigned 64-bit value stands by
+ * its bits. */
+struct EventLabel {
+    std::int64_t first;
+    std::int64_t last;
+    std::string name;
+
+    EventLabel(std::int64_t value, std::string label) : EventLabel(value, value, std::move(label)) {}
+    EventLabel(std::int64_t from, std::int64_t to, std::string label)
+        : first(from), last(to), name(std::move(label)) {}
+    bool is_range() const { return first != last; }
+    bool operator==(const EventLabel&) const = default;
+};
+
 struct EventField {
     std::string name;
     plumb_field_type type;
@@ -28,15 +42,19 @@ struct EventField {
     bool hex;
     std::uint16_t array_length;
     /* Of an enumeration; of an integer, they are shown by readers that know of them. */
-    std::vector<std::pair<std::int64_t, std::string>> labels;
+    std::vector<EventLabel> labels;
     bool has_flags = false; /* the labels of an integer are of its bits */
     /* Of the session, not the event's own; these stand before all others. */
     bool is_context = false;
     bool has_floats = false; /* of a sequence: its elements are floating-point numbers */
 
-    /* As in the source: "u64", "x32", "string", "u16[4]", "u32[]", "enum u8 { new = 0, sent = 1 }"; of the kernel's events
-     * also "flags x32 { IO = 0x40 }". */
+    /* As in the source: "u64", "x32", "string", "u16[4]", "u32[]", "enum u8 { new = 0, sent = 1 ... 9 }"; of the kernel's
+     * events also "flags x32 { IO = 0x40 }". */
     std::string type_name() const;
+    /* Whether `first` is not behind `last`, by the field's signedness. */
+    bool are_in_order(std::int64_t first, std::int64_t last) const;
+    /* The first label that names the value; nullptr: none does. */
+    const EventLabel* label_of(std::int64_t value) const;
 };
 
 struct EventDescription {

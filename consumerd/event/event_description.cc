@@ -52,12 +52,21 @@ Status read_labels(Bytes& bytes, const plumb_event_header& header, const plumb_f
     const std::uint64_t labels = sizeof(plumb_event_header) + header.field_count * sizeof(plumb_field);
     if (field.label_first > header.label_count || field.label_count > header.label_count - field.label_first)
         return damaged("labels out of range");
+    const bool has_ranges = (field.flags & PLUMB_FIELD_RANGES) != 0;
+    if (has_ranges && field.label_count % 2 != 0) return damaged("a range without an end");
     for (std::uint32_t i = 0; i < field.label_count; i++) {
         const auto label = bytes.at<plumb_label>(labels + (field.label_first + i) * sizeof(plumb_label));
         if (!label) return damaged("labels out of range");
         const auto name = bytes.string_at(label->name_offset);
         if (!name) return damaged("a label without a name");
-        to.labels.emplace_back(label->value, *name);
+        if (!has_ranges || i % 2 == 0) {
+            to.labels.emplace_back(label->value, *name);
+            continue;
+        }
+        EventLabel& range = to.labels.back();
+        if (range.name != *name) return damaged("a range of two names");
+        if (!to.are_in_order(range.first, label->value)) return damaged("a range that ends before it begins");
+        range.last = label->value;
     }
     return ok();
 }
@@ -66,6 +75,25 @@ template <typename T>
 void append(std::vector<std::byte>& to, const T& value) {
     const auto* from = reinterpret_cast<const std::byte*>(&value);
     to.insert(to.end(), from, from + sizeof(value));
+}
+
+std::string label_text(const EventField& field, const EventLabel& label) {
+    const auto value_text = [&](std::int64_t value) {
+        return field.is_signed ? fmt::format("{}", value)
+                               : fmt::format("{}", static_cast<std::uint64_t>(value));
+    };
+    if (!label.is_range()) return fmt::format("{} = {}", label.name, value_text(label.first));
+    return fmt::format("{} = {} ... {}", label.name, value_text(label.first), value_text(label.last));
+}
+
+bool has_ranges(const EventField& field) {
+    return std::any_of(field.labels.begin(), field.labels.end(),
+                       [](const EventLabel& each) { return each.is_range(); });
+}
+
+/* In the description. */
+size_t label_count_of(const EventField& field) {
+    return field.labels.size() * (has_ranges(field) ? 2 : 1);
 }
 
 std::string element_type_name(const EventField& field) {
@@ -89,9 +117,8 @@ std::string EventField::type_name() const {
         return element_type_name(*this) + "[]";
     case PLUMB_FIELD_ENUM: {
         std::vector<std::string> shown;
-        for (const auto& [value, label] : labels)
-            shown.push_back(is_signed ? fmt::format("{} = {}", label, value)
-                                      : fmt::format("{} = {}", label, static_cast<std::uint64_t>(value)));
+        for (const EventLabel& label : labels)
+            shown.push_back(label_text(*this, label));
         return fmt::format("enum {} {{ {} }}", element_type_name(*this), fmt::join(shown, ", "));
     }
     case PLUMB_FIELD_INTEGER:
@@ -99,10 +126,21 @@ std::string EventField::type_name() const {
     }
     if (!has_flags) return element_type_name(*this);
     std::vector<std::string> shown;
-    for (const auto& [bits, label] : labels)
-        shown.push_back(fmt::format("{} = {:#x}", label,
-                                    static_cast<std::uint64_t>(bits) << (64 - size * 8) >> (64 - size * 8)));
+    for (const EventLabel& bits : labels)
+        shown.push_back(
+            fmt::format("{} = {:#x}", bits.name,
+                        static_cast<std::uint64_t>(bits.first) << (64 - size * 8) >> (64 - size * 8)));
     return fmt::format("flags {} {{ {} }}", element_type_name(*this), fmt::join(shown, ", "));
+}
+
+bool EventField::are_in_order(std::int64_t first, std::int64_t last) const {
+    return is_signed ? first <= last : static_cast<std::uint64_t>(first) <= static_cast<std::uint64_t>(last);
+}
+
+const EventLabel* EventField::label_of(std::int64_t value) const {
+    for (const EventLabel& label : labels)
+        if (are_in_order(label.first, value) && are_in_order(value, label.last)) return &label;
+    return nullptr;
 }
 
 Result<EventDescription> decode_event_description(std::span<const std::byte> raw) {
@@ -156,7 +194,7 @@ Result<EventDescription> decode_event_description(std::span<const std::byte> raw
 std::vector<std::byte> encode_event_description(const EventDescription& event) {
     size_t label_count = 0;
     for (const EventField& each : event.fields)
-        label_count += each.labels.size();
+        label_count += label_count_of(each);
     const size_t strings_offset = sizeof(plumb_event_header) + event.fields.size() * sizeof(plumb_field) +
                                   label_count * sizeof(plumb_label);
     std::string strings;
@@ -180,15 +218,18 @@ std::vector<std::byte> encode_event_description(const EventDescription& event) {
         out.size = each.size;
         out.flags = static_cast<uint8_t>(
             (each.is_signed ? PLUMB_FIELD_SIGNED : 0u) | (each.hex ? PLUMB_FIELD_HEX : 0u) |
-            (each.has_floats ? PLUMB_FIELD_FLOATS : 0u) | (each.is_context ? PLUMB_FIELD_CONTEXT : 0u));
+            (each.has_floats ? PLUMB_FIELD_FLOATS : 0u) | (each.is_context ? PLUMB_FIELD_CONTEXT : 0u) |
+            (has_ranges(each) ? PLUMB_FIELD_RANGES : 0u));
         out.name_offset = place(each.name);
         out.array_length = each.array_length;
-        out.label_count = static_cast<uint16_t>(each.labels.size());
+        out.label_count = static_cast<uint16_t>(label_count_of(each));
         out.label_first = label_first;
         label_first += out.label_count;
         append(fields, out);
-        for (const auto& [value, name] : each.labels)
-            append(labels, plumb_label{value, place(name), 0});
+        for (const EventLabel& label : each.labels) {
+            append(labels, plumb_label{label.first, place(label.name), 0});
+            if (has_ranges(each)) append(labels, plumb_label{label.last, place(label.name), 0});
+        }
     }
     header.identity_end = static_cast<uint32_t>(strings_offset + strings.size());
     if (!event.source_file.empty()) header.source_offset = place(event.source_file);

@@ -18,7 +18,8 @@
 namespace plumb {
 namespace {
 
-using Labels = std::vector<std::pair<std::int64_t, std::string>>;
+using Labels = std::vector<EventLabel>;
+using ConstantStrings = std::vector<std::pair<std::int64_t, std::string>>;
 
 struct FieldLabels {
     Labels labels;
@@ -66,11 +67,11 @@ Labels labels_of(const tep_print_flag_sym* symbol) {
 Labels flags_of(const Labels& labels, unsigned bytes, bool is_signed) {
     Labels flags;
     const unsigned unused = 64 - bytes * 8;
-    for (const auto& [value, name] : labels) {
-        const auto cut = static_cast<std::uint64_t>(value) << unused;
+    for (const EventLabel& label : labels) {
+        const auto cut = static_cast<std::uint64_t>(label.first) << unused;
         const auto low = static_cast<std::int64_t>(cut >> unused);
-        if (low == 0 || low != value) continue;
-        flags.emplace_back(is_signed ? static_cast<std::int64_t>(cut) >> unused : low, name);
+        if (low == 0 || low != label.first) continue;
+        flags.emplace_back(is_signed ? static_cast<std::int64_t>(cut) >> unused : low, label.name);
     }
     return flags;
 }
@@ -181,8 +182,8 @@ EventField make_field(std::string name, plumb_field_type type, unsigned size, bo
 
 class Builder {
 public:
-    Builder(KernelEvent& event, std::map<std::string, FieldLabels> labels, const Labels& constant_strings,
-            const std::vector<TextArgument>& told_texts)
+    Builder(KernelEvent& event, std::map<std::string, FieldLabels> labels,
+            const ConstantStrings& constant_strings, const std::vector<TextArgument>& told_texts)
         : event_(event),
           labels_(std::move(labels)),
           constant_strings_(constant_strings),
@@ -295,7 +296,8 @@ private:
             made.labels = labels->second.labels;
         } else if (type == "const char *" && !is_syscall(event_.system) && !constant_strings_.empty()) {
             made.type = PLUMB_FIELD_ENUM; /* a system call's is an address of the program */
-            made.labels = constant_strings_;
+            for (const auto& [address, text] : constant_strings_)
+                made.labels.emplace_back(address, text);
         }
         event_.description.fields.push_back(std::move(made));
         step(RawStep::Kind::copy, from, bytes, false);
@@ -321,7 +323,7 @@ private:
     KernelEvent& event_;
     bool is_probe_ = false;
     std::map<std::string, FieldLabels> labels_;
-    const Labels& constant_strings_;
+    const ConstantStrings& constant_strings_;
     const std::vector<TextArgument>& told_texts_;
 };
 
@@ -361,8 +363,9 @@ void FormatParser::know_constant_strings(const std::string& text) {
     for (std::string line; std::getline(lines, line);) {
         const std::size_t begin = line.find('"'), end = line.rfind('"');
         if (begin == std::string::npos || end == begin) continue;
-        const Labels::value_type entry(static_cast<std::int64_t>(std::strtoull(line.c_str(), nullptr, 0)),
-                                       line.substr(begin + 1, end - begin - 1));
+        const ConstantStrings::value_type entry(
+            static_cast<std::int64_t>(std::strtoull(line.c_str(), nullptr, 0)),
+            line.substr(begin + 1, end - begin - 1));
         if (entry.first != 0) constant_strings_.push_back(entry);
     }
     std::sort(constant_strings_.begin(), constant_strings_.end());

@@ -55,7 +55,7 @@ EventField integer(std::string name, std::uint8_t bytes, bool is_signed, bool he
 }
 
 /* A number for other readers, as LTTng has it. */
-EventField labelled(std::string name, std::vector<std::pair<std::int64_t, std::string>> labels) {
+EventField labelled(std::string name, std::vector<EventLabel> labels) {
     return {std::move(name), PLUMB_FIELD_INTEGER, 4, true, false, 0, std::move(labels)};
 }
 

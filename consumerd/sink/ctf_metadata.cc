@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <tuple>
 
 namespace plumb {
 namespace {
@@ -87,11 +88,17 @@ std::string integer_type(uint32_t size_bytes, bool is_signed, bool is_hex) {
                        size_bytes * 8, is_signed, is_hex ? 16 : 10);
 }
 
-bool label_fits(int64_t value, const EventField& field) {
-    if (field.size == 8) return true;
-    const int bits = field.size * 8;
-    if (field.is_signed) return value >= -(int64_t{1} << (bits - 1)) && value < (int64_t{1} << (bits - 1));
-    return value >= 0 && value < (int64_t{1} << bits);
+/* What is left of it of values that the field can have; nothing, if it names none of them. */
+std::optional<EventLabel> fitting(const EventLabel& label, const EventField& field) {
+    if (field.size == 8) return label;
+    const int64_t half = int64_t{1} << (field.size * 8 - 1);
+    const int64_t least = field.is_signed ? -half : 0;
+    const int64_t greatest = field.is_signed ? half - 1 : 2 * half - 1;
+    EventLabel cut = label;
+    if (!field.are_in_order(least, cut.first)) cut.first = least;
+    if (!field.are_in_order(cut.last, greatest)) cut.last = greatest;
+    if (!field.are_in_order(cut.first, cut.last)) return {};
+    return cut;
 }
 
 std::string float_type(uint32_t size_bytes) {
@@ -102,13 +109,16 @@ std::string float_type(uint32_t size_bytes) {
 std::string enum_type(const EventField& field) {
     const std::string container = integer_type(field.size, field.is_signed, field.hex);
     std::string labels;
-    std::set<std::pair<std::string, int64_t>> seen;
-    for (const auto& [value, name] : field.labels) {
-        if (!label_fits(value, field) || !seen.emplace(name, value).second) continue;
-        labels += field.is_signed
-                      ? fmt::format("{}\"{}\" = {}", labels.empty() ? "" : ", ", escaped(name), value)
-                      : fmt::format("{}\"{}\" = {}", labels.empty() ? "" : ", ", escaped(name),
-                                    static_cast<uint64_t>(value));
+    std::set<std::tuple<std::string, int64_t, int64_t>> seen;
+    const auto value_text = [&](int64_t value) {
+        return field.is_signed ? fmt::format("{}", value) : fmt::format("{}", static_cast<uint64_t>(value));
+    };
+    for (const EventLabel& each : field.labels) {
+        const std::optional<EventLabel> label = fitting(each, field);
+        if (!label || !seen.emplace(label->name, label->first, label->last).second) continue;
+        labels += fmt::format("{}\"{}\" = {}", labels.empty() ? "" : ", ", escaped(label->name),
+                              value_text(label->first));
+        if (label->is_range()) labels += " ... " + value_text(label->last);
     }
     return labels.empty() ? container : fmt::format("enum : {} {{ {} }}", container, labels);
 }

@@ -34,7 +34,7 @@ struct plumb_event_field {
     uint16_t array_length; /* PLUMB_FIELD_ARRAY */
     uint8_t type;          /* enum plumb_field_type */
     uint8_t size;          /* bytes of one element */
-    uint8_t flags;         /* PLUMB_FIELD_SIGNED, PLUMB_FIELD_HEX */
+    uint8_t flags;         /* PLUMB_FIELD_SIGNED, PLUMB_FIELD_HEX, PLUMB_FIELD_RANGES */
     uint8_t reserved;
 };
 

@@ -171,12 +171,19 @@ private:
         return text_value(
             {reinterpret_cast<const char*>(&program_) + step.place, static_cast<uint32_t>(step.operand)});
     }
+    static bool is_from_to(const plumb_event_field& field, int64_t value, int64_t first, int64_t last) {
+        if ((field.flags & PLUMB_FIELD_SIGNED) != 0) return value >= first && value <= last;
+        return static_cast<uint64_t>(value) >= static_cast<uint64_t>(first) &&
+               static_cast<uint64_t>(value) <= static_cast<uint64_t>(last);
+    }
     Value with_label(Value value, uint64_t field_index) const {
         if (value.kind != Value::Kind::integer || field_index >= info_.field_count) return value;
         const plumb_event_field& field = info_.fields[field_index];
         value.label = Value::Label::lacks;
-        for (uint32_t i = 0; i < field.label_count; i++) {
-            if (field.labels[i].value != static_cast<int64_t>(value.integer)) continue;
+        const uint32_t ends = (field.flags & PLUMB_FIELD_RANGES) != 0 ? 2 : 1;
+        for (uint32_t i = 0; i + ends <= field.label_count; i += ends) {
+            const int64_t first = field.labels[i].value, last = field.labels[i + ends - 1].value;
+            if (!is_from_to(field, static_cast<int64_t>(value.integer), first, last)) continue;
             const char* const name = field.labels[i].name;
             value.set_text({name, static_cast<uint32_t>(__builtin_strlen(name))});
             value.label = Value::Label::has;

@@ -59,6 +59,9 @@ struct RandomEvent {
 
     explicit RandomEvent(Random& random) {
         static const plumb_event_label labels[] = {{0, "new"}, {1, "sent"}, {255, "a"}, {-1, "none"}};
+        /* That hold by either sign. */
+        static const plumb_event_label ranges[] = {{2, "few"},     {5, "few"},   {4, "more"}, {100, "more"},
+                                                   {-100, "less"}, {-1, "less"}, {7, "one"},  {7, "one"}};
         const uint64_t count = random.below(9);
         for (uint64_t i = 0; i < count; i++) {
             constexpr uint8_t sizes[] = {1, 2, 4, 8};
@@ -76,6 +79,11 @@ struct RandomEvent {
             if (field.type == PLUMB_FIELD_ENUM) {
                 field.labels = labels;
                 field.label_count = static_cast<uint16_t>(random.below(5));
+                if (random.chance(50)) {
+                    field.labels = ranges;
+                    field.label_count = static_cast<uint16_t>(field.label_count * 2);
+                    field.flags |= PLUMB_FIELD_RANGES;
+                }
             }
             fields.push_back(field);
         }
@@ -119,8 +127,14 @@ private:
                                    : of_integer(static_cast<__int128>(cut));
         if (field.type != PLUMB_FIELD_ENUM) return value;
         value.lacks_label = true;
-        for (uint32_t i = 0; i < field.label_count && value.lacks_label; i++)
-            if (static_cast<int64_t>(value.integer) == field.labels[i].value) {
+        const uint32_t ends = (field.flags & PLUMB_FIELD_RANGES) != 0 ? 2 : 1;
+        const bool is_signed = (field.flags & PLUMB_FIELD_SIGNED) != 0;
+        const auto as_stored = [&](int64_t end) {
+            return is_signed ? static_cast<__int128>(end) : static_cast<__int128>(static_cast<uint64_t>(end));
+        };
+        for (uint32_t i = 0; i < field.label_count && value.lacks_label; i += ends)
+            if (value.integer >= as_stored(field.labels[i].value) &&
+                value.integer <= as_stored(field.labels[i + ends - 1].value)) {
                 value.has_label = true;
                 value.lacks_label = false;
                 value.text = field.labels[i].name;

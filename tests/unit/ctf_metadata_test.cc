@@ -291,7 +291,7 @@ TEST(CtfMetadata, PlacesTheClockToTheNearestCycle) {
     EXPECT_EQ(ctf_clock_offset(clock).cycles, 0u);
 }
 
-EventField with_labels(EventField field, std::vector<std::pair<int64_t, std::string>> labels) {
+EventField with_labels(EventField field, std::vector<EventLabel> labels) {
     field.labels = std::move(labels);
     return field;
 }
@@ -370,6 +370,34 @@ TEST(CtfMetadata, HasLabelsOfValuesThatTheFieldCanHave) {
     const EventField again =
         with_labels(field("e", PLUMB_FIELD_ENUM, 1), {{1, "a"}, {1, "a"}, {2, "a"}, {1, "b\"\\\x7f\x1f"}});
     EXPECT_THAT(event_block({again}), HasSubstr(R"({ "a" = 1, "a" = 2, "b\"\\??" = 1 } _e;)"));
+}
+
+/* They are cut where the field's values end. */
+TEST(CtfMetadata, HasRangesOfValues) {
+    const auto labels_of = [](uint8_t size, bool is_signed, std::vector<EventLabel> labels) {
+        EventField field = with_labels(test::field("e", PLUMB_FIELD_ENUM, size), std::move(labels));
+        field.is_signed = is_signed;
+        const std::string block = event_block({field});
+        const size_t begin = block.find("} { ") + 4;
+        return block.substr(begin, block.find(" } _e") - begin);
+    };
+    EXPECT_EQ(labels_of(4, false, {{0, 999, "low"}, {1000, "mid"}, {5, 1001, "low"}, {0, 999, "low"}}),
+              R"("low" = 0 ... 999, "mid" = 1000, "low" = 5 ... 1001)");
+    EXPECT_EQ(
+        labels_of(8, false, {{0, -1, "all"}, {INT64_MIN, -2, "upper"}}),
+        R"("all" = 0 ... 18446744073709551615, "upper" = 9223372036854775808 ... 18446744073709551614)");
+    EXPECT_EQ(labels_of(8, true, {{INT64_MIN, INT64_MAX, "all"}, {-9, -1, "minus"}}),
+              R"("all" = -9223372036854775808 ... 9223372036854775807, "minus" = -9 ... -1)");
+    const std::vector<EventLabel> around{{-1000, -129, "below"}, {-1000, 5, "least"}, {100, 127, "i"},
+                                         {-129, -128, "one"},    {128, 255, "u"},     {250, 1000, "greatest"},
+                                         {256, 1000, "above"},   {-1000, 1000, "all"}};
+    EXPECT_EQ(labels_of(1, true, around), R"("least" = -128 ... 5, "i" = 100 ... 127, "one" = -128, )"
+                                          R"("all" = -128 ... 127)");
+    EXPECT_EQ(labels_of(1, false,
+                        {{100, 127, "i"}, {128, 255, "u"}, {250, 1000, "greatest"}, {256, 1000, "above"}}),
+              R"("i" = 100 ... 127, "u" = 128 ... 255, "greatest" = 250 ... 255)");
+    EXPECT_EQ(labels_of(4, true, {{0, 4294967295, "all"}, {2147483647, 2147483648, "one"}}),
+              R"("all" = 0 ... 2147483647, "one" = 2147483647)");
 }
 
 /* An integer stays one for every reader; who knows Plumb finds its labels beside it. */

@@ -175,6 +175,32 @@ TEST(ElfEventStructs, AreShownAsTheRuntimeWouldDescribeThem) {
     EXPECT_THAT(event.fields[6].labels, IsEmpty()) << "of enumerations alone";
 }
 
+/* "enum i64 { low = 1 ... 2 }"; nothing, if the event can not be read. */
+std::string type_of_ranges(int64_t first, int64_t last, uint8_t flags, const char* other_name = "low",
+                           uint16_t label_count = 2) {
+    Program program;
+    Info info = program.info("shop", "sold");
+    const uint64_t labels =
+        program.add(std::array{Label{first, program.string("low")}, Label{last, program.string(other_name)}});
+    info.fields = program.fields({{program.string("e"), labels, label_count, 0, PLUMB_FIELD_ENUM, 8,
+                                   static_cast<uint8_t>(PLUMB_FIELD_RANGES | flags), 0}});
+    info.field_count = 1;
+    program.add_event(info);
+    const ElfEvents found = program.read();
+    EXPECT_EQ(found.events.size() + found.notes.size(), 1u);
+    return found.events.empty() ? "" : found.events[0].fields[0].type_name();
+}
+
+TEST(ElfEventStructs, HaveRangesOfValues) {
+    EXPECT_EQ(type_of_ranges(-9, 9, PLUMB_FIELD_SIGNED), "enum i64 { low = -9 ... 9 }");
+    EXPECT_EQ(type_of_ranges(9, 9, PLUMB_FIELD_SIGNED), "enum i64 { low = 9 }");
+    EXPECT_EQ(type_of_ranges(9, -1, 0), "enum u64 { low = 9 ... 18446744073709551615 }");
+    EXPECT_EQ(type_of_ranges(9, -1, PLUMB_FIELD_SIGNED), "") << "it ends before it begins";
+    EXPECT_EQ(type_of_ranges(-1, 9, 0), "");
+    EXPECT_EQ(type_of_ranges(1, 9, 0, "high"), "");
+    EXPECT_EQ(type_of_ranges(1, 9, 0, "low", 1), "") << "it has no end";
+}
+
 TEST(ElfEventStructs, AreShownOnceInTheOrderOfTheirNames) {
     Program program;
     program.add_event(program.info("b", "z"));

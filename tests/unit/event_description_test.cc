@@ -22,9 +22,10 @@ namespace {
 
 using test::field;
 using test::integer;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
-EventField with_labels(EventField field, std::vector<std::pair<int64_t, std::string>> labels) {
+EventField with_labels(EventField field, std::vector<EventLabel> labels) {
     field.labels = std::move(labels);
     return field;
 }
@@ -104,6 +105,82 @@ TEST(EventDescription, IsReadAsItWasWritten) {
     }
 }
 
+EventDescription ranges() {
+    EventDescription event;
+    event.provider = "shop";
+    event.name = "ranges";
+    event.log_level = 6;
+    EventField numbers = field("signed", PLUMB_FIELD_ENUM, 8);
+    numbers.is_signed = true;
+    event.fields = {
+        with_labels(numbers, {{INT64_MIN, 9, "low"}, {5, "five"}, {20, 29, "low"}, {10, INT64_MAX, "high"}}),
+        with_labels(field("unsigned", PLUMB_FIELD_ENUM, 8), {{0, 9, "low"}, {10, -2, "high"}, {-1, "last"}}),
+        with_labels(field("single", PLUMB_FIELD_ENUM, 2), {{1, "one"}, {2, "two"}})};
+    return event;
+}
+
+template <typename T>
+T struct_at(const std::vector<std::byte>& bytes, size_t offset) {
+    T found;
+    std::memcpy(&found, bytes.data() + offset, sizeof(found));
+    return found;
+}
+
+TEST(EventDescription, HasFirstAndLastValuesOfRanges) {
+    const std::vector<std::byte> bytes = encode_event_description(ranges());
+    const auto found = decode_event_description(bytes);
+    ASSERT_TRUE(found) << found.error().message();
+    expect_equal(*found, ranges());
+    EXPECT_EQ(found->fields[0].type_name(),
+              "enum i64 { low = -9223372036854775808 ... 9, five = 5, low = 20 ... 29, high = 10 ... "
+              "9223372036854775807 }");
+    EXPECT_EQ(found->fields[1].type_name(),
+              "enum u64 { low = 0 ... 9, high = 10 ... 18446744073709551614, last = 18446744073709551615 }");
+
+    /* Who knows no ranges sees a label for each of the two. */
+    EXPECT_EQ(struct_at<plumb_event_header>(bytes, 0).label_count, 16);
+    std::vector<int> counts, flags;
+    for (size_t i = 0; i < 3; i++) {
+        const auto each = struct_at<plumb_field>(bytes, sizeof(plumb_event_header) + i * sizeof(plumb_field));
+        counts.push_back(each.label_count);
+        flags.push_back(each.flags);
+    }
+    EXPECT_THAT(counts, ElementsAre(8, 6, 2));
+    EXPECT_THAT(flags, ElementsAre(PLUMB_FIELD_RANGES | PLUMB_FIELD_SIGNED, PLUMB_FIELD_RANGES, 0));
+    std::vector<int64_t> values;
+    for (size_t i = 8; i < 16; i++)
+        values.push_back(struct_at<plumb_label>(bytes, sizeof(plumb_event_header) + 3 * sizeof(plumb_field) +
+                                                           i * sizeof(plumb_label))
+                             .value);
+    EXPECT_THAT(values, ElementsAre(0, 9, 10, -2, -1, -1, 1, 2));
+}
+
+TEST(EventDescription, NamesAValueByTheFirstLabelThatHasIt) {
+    const EventDescription event = ranges();
+    const auto name_of = [](const EventField& field, int64_t value) {
+        const EventLabel* const label = field.label_of(value);
+        return label == nullptr ? "" : label->name;
+    };
+    for (const auto& [value, name] : {std::pair{INT64_MIN, "low"},
+                                      {5, "low"},
+                                      {9, "low"},
+                                      {10, "high"},
+                                      {25, "low"},
+                                      {30, "high"},
+                                      {INT64_MAX, "high"}})
+        EXPECT_EQ(name_of(event.fields[0], value), name) << value;
+    for (const auto& [value, name] : {std::pair{int64_t{0}, "low"},
+                                      {9, "low"},
+                                      {10, "high"},
+                                      {INT64_MAX, "high"},
+                                      {INT64_MIN, "high"},
+                                      {-2, "high"},
+                                      {-1, "last"}})
+        EXPECT_EQ(name_of(event.fields[1], value), name) << value;
+    for (const auto& [value, name] : {std::pair{int64_t{0}, ""}, {1, "one"}, {2, "two"}, {3, ""}})
+        EXPECT_EQ(name_of(event.fields[2], value), name) << value;
+}
+
 /* Where an event stands in the source makes it no other event. */
 TEST(EventDescription, IdentityIsAllButTheSource) {
     EventDescription here = everything(), there = everything();
@@ -120,7 +197,7 @@ TEST(EventDescription, IdentityIsAllButTheSource) {
     EXPECT_NE(one, other);
     EXPECT_EQ(identity(one), identity(other));
     EXPECT_EQ(identity(one).back(), std::byte{0}) << "with the end of the last name";
-    here.fields.back().labels.back().second = "rec";
+    here.fields.back().labels.back().name = "rec";
     EXPECT_NE(identity(encode_event_description(here)), identity(other));
 }
 
@@ -248,6 +325,38 @@ TEST_F(DamagedDescription, SaysWhatIsWrongWithIt) {
 
     /* Where it stands in the source is not worth an event. */
     EXPECT_EQ(complaint([this](auto& h) { h.source_offset = size_; }), "");
+}
+
+TEST_F(DamagedDescription, HasRangesWithTwoEndsInOrder) {
+    const auto complaint_of_label = [](size_t number, const std::function<void(plumb_label&)>& change) {
+        std::vector<std::byte> bytes = encode_event_description(ranges());
+        std::byte* const at = bytes.data() + sizeof(plumb_event_header) + 3 * sizeof(plumb_field) +
+                              number * sizeof(plumb_label);
+        plumb_label label;
+        std::memcpy(&label, at, sizeof(label));
+        change(label);
+        std::memcpy(at, &label, sizeof(label));
+        return complaint_of(bytes);
+    };
+    const auto value = [](int64_t to) { return [to](plumb_label& label) { label.value = to; }; };
+    const std::string order = damaged("a range that ends before it begins");
+    /* Of the signed field, -2^63 ... 9; of the unsigned one, 10 ... 2^64 - 2. */
+    EXPECT_EQ(complaint_of_label(0, value(9)), "");
+    EXPECT_EQ(complaint_of_label(0, value(10)), order);
+    EXPECT_EQ(complaint_of_label(1, value(INT64_MIN)), "");
+    EXPECT_EQ(complaint_of_label(10, value(-2)), "");
+    EXPECT_EQ(complaint_of_label(10, value(-1)), order);
+    EXPECT_EQ(complaint_of_label(11, value(10)), "");
+    EXPECT_EQ(complaint_of_label(11, value(9)), order);
+    EXPECT_EQ(complaint_of_label(15, value(0)), "") << "no range";
+    plumb_label other{};
+    complaint_of_label(2, [&](plumb_label& label) { other = label; });
+    EXPECT_EQ(complaint_of_label(1, [&](plumb_label& label) { label.name_offset = other.name_offset; }),
+              damaged("a range of two names"));
+
+    std::vector<std::byte> odd = encode_event_description(ranges());
+    odd[sizeof(plumb_event_header) + offsetof(plumb_field, label_count)] = std::byte{7};
+    EXPECT_EQ(complaint_of(odd), damaged("a range without an end"));
 }
 
 /* Fields and labels that the description has no room for. */

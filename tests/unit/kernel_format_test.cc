@@ -22,7 +22,6 @@ using namespace test;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::Pair;
 using testing::StartsWith;
 
 std::string sched_switch_format() {
@@ -275,7 +274,8 @@ TEST(KernelFormat, TakesLabelsFromSymbols) {
     const EventField& vec = field_named(event, "vec");
     EXPECT_EQ(vec.type, PLUMB_FIELD_ENUM);
     EXPECT_EQ(vec.size, 4);
-    EXPECT_THAT(vec.labels, ElementsAre(Pair(0, "HI"), Pair(1, "TIMER"), Pair(2, "NET_TX")));
+    EXPECT_THAT(vec.labels,
+                ElementsAre(EventLabel(0, "HI"), EventLabel(1, "TIMER"), EventLabel(2, "NET_TX")));
     /* Trace Compass ends its analysis where this is not a number. */
     const KernelEvent interrupt = parse("irq", format);
     EXPECT_EQ(field_named(interrupt, "vec").type, PLUMB_FIELD_INTEGER);
@@ -290,8 +290,9 @@ TEST(KernelFormat, TakesLabelsFromFlagsInsideOfAnExpression) {
     EXPECT_TRUE(state.is_signed);
     EXPECT_TRUE(state.has_flags);
     EXPECT_FALSE(state.hex);
-    EXPECT_THAT(state.labels, ElementsAre(Pair(1, "S"), Pair(2, "D"), Pair(4, "T"), Pair(8, "t"),
-                                          Pair(16, "X"), Pair(32, "Z"), Pair(64, "P"), Pair(128, "I")));
+    EXPECT_THAT(state.labels, ElementsAre(EventLabel(1, "S"), EventLabel(2, "D"), EventLabel(4, "T"),
+                                          EventLabel(8, "t"), EventLabel(16, "X"), EventLabel(32, "Z"),
+                                          EventLabel(64, "P"), EventLabel(128, "I")));
     EXPECT_THAT(field_named(event, "prev_prio").labels, IsEmpty());
 }
 
@@ -316,11 +317,11 @@ TEST(KernelFormat, LeavesFlagSetsIntegers) {
     EXPECT_EQ(gfp.type, PLUMB_FIELD_INTEGER);
     EXPECT_TRUE(gfp.has_flags);
     EXPECT_TRUE(gfp.hex);
-    EXPECT_THAT(gfp.labels, ElementsAre(Pair(192, "BOTH"), Pair(64, "IO")));
+    EXPECT_THAT(gfp.labels, ElementsAre(EventLabel(192, "BOTH"), EventLabel(64, "IO")));
     EXPECT_EQ(gfp.type_name(), "flags x64 { BOTH = 0xc0, IO = 0x40 }");
     EXPECT_EQ(field_named(event, "mask").type_name(), "flags i32 { TOP = 0x80000000 }");
-    EXPECT_THAT(field_named(event, "mask").labels, ElementsAre(Pair(-2147483648, "TOP")));
-    EXPECT_THAT(field_named(event, "small").labels, ElementsAre(Pair(1, "ONE")));
+    EXPECT_THAT(field_named(event, "mask").labels, ElementsAre(EventLabel(-2147483648, "TOP")));
+    EXPECT_THAT(field_named(event, "small").labels, ElementsAre(EventLabel(1, "ONE")));
     EXPECT_THAT(field_named(event, "shifted").labels, IsEmpty());
 }
 
@@ -328,7 +329,7 @@ TEST(KernelFormat, FindsLabelsOfAFieldThatIsRenamed) {
     const KernelEvent event =
         parse("sched", format_of("x", "5", "\tfield:pid_t pid;\toffset:8;\tsize:4;\tsigned:1;\n",
                                  "\"%s\", __print_symbolic(REC->pid, { 0, \"idle\" })"));
-    EXPECT_THAT(field_named(event, "tid").labels, ElementsAre(Pair(0, "idle")));
+    EXPECT_THAT(field_named(event, "tid").labels, ElementsAre(EventLabel(0, "idle")));
 }
 
 TEST(KernelFormat, ShowsConstantStringsWhereAnEventHasTheirAddress) {
@@ -343,9 +344,10 @@ TEST(KernelFormat, ShowsConstantStringsWhereAnEventHasTheirAddress) {
     ASSERT_TRUE(event);
     EXPECT_EQ(event->description.fields[0].type, PLUMB_FIELD_ENUM);
     EXPECT_TRUE(event->description.fields[0].hex);
-    EXPECT_THAT(event->description.fields[0].labels,
-                ElementsAre(Pair(static_cast<std::int64_t>(0xffffffff82818cca), "thaw_processes"),
-                            Pair(static_cast<std::int64_t>(0xffffffff82819b3f), "Start context switch")));
+    EXPECT_THAT(
+        event->description.fields[0].labels,
+        ElementsAre(EventLabel(static_cast<std::int64_t>(0xffffffff82818cca), "thaw_processes"),
+                    EventLabel(static_cast<std::int64_t>(0xffffffff82819b3f), "Start context switch")));
     const auto of_program = parser.parse("syscalls", enter_openat_format());
     ASSERT_TRUE(of_program);
     EXPECT_EQ(of_program->description.fields[1].type, PLUMB_FIELD_INTEGER);

@@ -16,12 +16,10 @@
 
 using namespace plumb;
 using ::testing::ElementsAre;
-using ::testing::Pair;
 
 namespace {
 
-std::vector<std::pair<std::int64_t, std::string>> labels_of(const std::string& event_name,
-                                                            const std::string& field_name) {
+std::vector<EventLabel> labels_of(const std::string& event_name, const std::string& field_name) {
     for (const EventDescription& event : kernel_statedump_events())
         for (const EventField& field : event.fields)
             if (event.name == event_name && field.name == field_name) return field.labels;
@@ -33,12 +31,13 @@ std::vector<std::pair<std::int64_t, std::string>> labels_of(const std::string& e
 
 TEST(kernel_statedump, calls_states_of_processes_as_lttng_does) {
     const std::string event = "lttng_statedump_process_state";
-    EXPECT_THAT(labels_of(event, "type"), ElementsAre(Pair(0, "USER_THREAD"), Pair(1, "KERNEL_THREAD")));
-    EXPECT_THAT(labels_of(event, "mode"), ElementsAre(Pair(5, "MODE_UNKNOWN")));
-    EXPECT_THAT(labels_of(event, "submode"), ElementsAre(Pair(1, "UNKNOWN")));
+    EXPECT_THAT(labels_of(event, "type"),
+                ElementsAre(EventLabel(0, "USER_THREAD"), EventLabel(1, "KERNEL_THREAD")));
+    EXPECT_THAT(labels_of(event, "mode"), ElementsAre(EventLabel(5, "MODE_UNKNOWN")));
+    EXPECT_THAT(labels_of(event, "submode"), ElementsAre(EventLabel(1, "UNKNOWN")));
     EXPECT_THAT(labels_of(event, "status"),
-                ElementsAre(Pair(0, "UNNAMED"), Pair(2, "WAIT_CPU"), Pair(3, "EXIT"), Pair(4, "ZOMBIE"),
-                            Pair(5, "WAIT"), Pair(7, "DEAD")));
+                ElementsAre(EventLabel(0, "UNNAMED"), EventLabel(2, "WAIT_CPU"), EventLabel(3, "EXIT"),
+                            EventLabel(4, "ZOMBIE"), EventLabel(5, "WAIT"), EventLabel(7, "DEAD")));
 }
 
 /* Newer tools find whose files they are by the table, older ones by the process. */

@@ -14,8 +14,7 @@ using testing::StartsWith;
 
 namespace {
 
-EventField field_of(const std::string& name, plumb_field_type type,
-                    std::vector<std::pair<std::int64_t, std::string>> labels = {}) {
+EventField field_of(const std::string& name, plumb_field_type type, std::vector<EventLabel> labels = {}) {
     return {name, type, 4, false, false, 0, std::move(labels)};
 }
 

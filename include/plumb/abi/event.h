@@ -33,7 +33,7 @@
 enum plumb_field_type {
     PLUMB_FIELD_INTEGER = 1,
     PLUMB_FIELD_FLOAT = 2,
-    PLUMB_FIELD_ENUM = 3, /* an integer with labels */
+    PLUMB_FIELD_ENUM = 3, /* an integer with labels; of several that name a value, the first counts */
     PLUMB_FIELD_STRING = 4,
     PLUMB_FIELD_TEXT = 5,
     PLUMB_FIELD_ARRAY = 6,
@@ -47,6 +47,9 @@ enum plumb_field_type {
     0x4u /* of the session (context.h), not the event's own; these stand before all others */
 #define PLUMB_FIELD_FLOATS \
     0x8u /* a SEQUENCE of numbers as FLOAT has them, which conditions know nothing of */
+#define PLUMB_FIELD_RANGES \
+    0x10u /* the labels come in pairs of the same name, the first and the last value of a range (equal: one \
+             value); label_count counts both */
 
 /* Numbers and names as in LTTng and syslog; a smaller number is more severe. */
 enum plumb_log_level {
