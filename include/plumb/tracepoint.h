@@ -23,7 +23,8 @@
  *     (string, name)                    const char*; in C++ also std::string_view and std::string    1
  *     (text, name)                      const char*, size_t: bytes of given length; in C++ also      2
  *                                       one std::string or std::string_view, in all texts of an event alike
- *     (enum, u8, name, (value, "label"), ...)  integer type, then labels: at least one               1
+ *     (enum, u8, name, (value, "label"), ...)  integer type, then labels: at least one; of all values        1
+ *                                       from a first to a last one: (first, last, "label")
  *     (array, u16, name, N)             const uint16_t*: N integers, 4096 bytes in all arrays        1
  *     (sequence, u32, name)             const uint32_t*, size_t: that many integers                  2
  * In C++ an enum argument may be of any enumeration type. A null string is recorded as "(null)", a null text

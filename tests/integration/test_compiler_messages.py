@@ -80,6 +80,11 @@ MISTAKES = [
     ("a negative label", "both", TRACEPOINT + 'enum e { GONE = -1 };'
      'PLUMB_EVENT(shop, order, (enum, u32, status, (GONE, "gone")))\n',
      "shop:order: the value of label gone of status, GONE"),
+    ("a range that ends before it begins", "both", TRACEPOINT +
+     'PLUMB_EVENT(shop, order, (enum, u8, status, (0, "new"), (9, 1, "sent")))\n',
+     "shop:order: the first value of label sent of status, 9, is behind its last, 1"),
+    ("a range that does not fit", "both", TRACEPOINT + 'PLUMB_EVENT(shop, order, (enum, i8, status, (0, 128, "new")))\n',
+     "shop:order: the value of label new of status, 128"),
     ("a field's name that is a macro", "both", "#include <errno.h>\n" + TRACEPOINT +
      "PLUMB_EVENT(shop, order, (int, errno))\n"
      "int main(void) { plumb_trace(shop, order, 1); return 0; }", "shop:order: the name of this field is a macro"),

@@ -61,7 +61,7 @@ struct SeenEvent {
     struct Field {
         std::string name;
         plumb_field field;
-        std::vector<std::pair<int64_t, std::string>> labels;
+        std::vector<std::pair<int64_t, std::string>> labels; // of ranges, both ends
     };
     std::vector<Field> fields;
     std::string source_file;

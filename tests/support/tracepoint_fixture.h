@@ -40,6 +40,20 @@ inline std::string show_number(const plumb_field& field, const unsigned char* at
     return text;
 }
 
+// "(new)", or nothing.
+inline std::string show_labels(const SeenEvent::Field& field, const unsigned char* at) {
+    const size_t ends = (field.field.flags & PLUMB_FIELD_RANGES) != 0 ? 2 : 1;
+    std::string text;
+    for (size_t i = 0; i + ends <= field.labels.size(); i += ends) {
+        const auto& [first, label] = field.labels[i];
+        const auto& [last, label_again] = field.labels[i + ends - 1];
+        EXPECT_EQ(label, label_again);
+        const auto value = static_cast<int64_t>(std::stoull(show_number(field.field, at), nullptr, 0));
+        if (value >= first && value <= last) text += "(" + label + ")";
+    }
+    return text;
+}
+
 // "provider:event a=1 b=[2 3]", from the channel's own description; checks that the payload ends where it
 // should.
 inline std::string show(const TestChannel& channel, const SeenRecord& record) {
@@ -68,9 +82,7 @@ inline std::string show(const TestChannel& channel, const SeenRecord& record) {
             break;
         default:
             text += show_number(field.field, at);
-            for (const auto& [value, label] : field.labels) {
-                if (std::to_string(value) == show_number(field.field, at)) text += "(" + label + ")";
-            }
+            text += show_labels(field, at);
             at += field.field.size;
             continue;
         }

@@ -71,7 +71,8 @@ TEST_F(Tracepoint, records_exact_values_from_c) {
             std::string("kinds:strings a=alpha between=7 b= c=te\0xt d=(null)", 51),
             "kinds:lists a=[1 2 65535] b=[0xab 0x0] c=[-1 0 1 -2147483648] d=[0x8000000000000001] end=9",
             "kinds:lists a=[0 0 0] b=[0xab 0x0] c=[] d=[] end=9", "kinds:labels a=200(old) b=-5(minus five)",
-            "kinds:empty", "kinds:grave id=42", many, "kinds:mark id=17 path=/tmp ratio=0.75 arg3=0x10"));
+            "kinds:ranges a=9(low) b=-9223372036854775808(minus) c=3(three)", "kinds:empty",
+            "kinds:grave id=42", many, "kinds:mark id=17 path=/tmp ratio=0.75 arg3=0x10"));
     EXPECT_EQ(describe_event(*channel_, find_event(*channel_, "kinds:grave")).log_level, PLUMB_ERR);
     EXPECT_EQ(describe_event(*channel_, find_event(*channel_, "kinds:empty")).log_level, PLUMB_DEBUG_LINE);
     EXPECT_EQ(channel_->lost(PLUMB_CUT), 0u);
@@ -86,9 +87,11 @@ TEST_F(Tracepoint, takes_strings_and_enumerations_of_cpp) {
     plumb_trace(kinds, strings, part, 1, owned, "text", 4, std::string("end"));
     plumb_trace(kinds, strings, std::string_view("a\0b", 3), 1, std::string_view(), "", 0, "");
     plumb_trace(kinds, labels, State::old, minus);
+    plumb_trace(kinds, ranges, State::old, 0, 4);
     EXPECT_THAT(records(), ElementsAre("kinds:strings a=bcd between=1 b=" + owned + " c=text d=end",
                                        "kinds:strings a=a between=1 b= c= d=",
-                                       "kinds:labels a=200(old) b=-5(minus five)"));
+                                       "kinds:labels a=200(old) b=-5(minus five)",
+                                       "kinds:ranges a=200(high) b=0(zero) c=4"));
 }
 
 TEST_F(Tracepoint, is_one_event_from_c_and_cpp_and_templates) {
@@ -160,7 +163,7 @@ TEST_F(Tracepoint, writes_to_every_session_that_wants_it) {
     apply(state_.set(3, other.cookie(), {{"kinds:number"}}));
     trace_number_in_c(1);
     trace_kinds_in_c();
-    EXPECT_EQ(records().size(), 11u);
+    EXPECT_EQ(records().size(), 12u);
     uint32_t in_other = 0;
     RecordReader reader(other,
                         [&](const SeenRecord& record) { in_other += show(other, record) == number(1); });

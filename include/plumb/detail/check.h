@@ -250,7 +250,18 @@ constexpr bool is_in_unnamed_namespace() {
 
 /* Whether the value of a label is one of its field's type; c is (event, type, field). */
 #define PLUMB_LABEL_FITS_(c, x) PLUMB_LABEL_FITS2_(PLUMB_STRIP_ c, PLUMB_STRIP_ x)
-#define PLUMB_LABEL_FITS2_(...) PLUMB_LABEL_FITS3_(__VA_ARGS__)
+#define PLUMB_LABEL_FITS2_(...) PLUMB_LABEL_FITS4_(PLUMB_COUNT(__VA_ARGS__), __VA_ARGS__)
+#define PLUMB_LABEL_FITS4_(count, ...) PLUMB_LABEL_FITS5_(count, __VA_ARGS__)
+#define PLUMB_LABEL_FITS5_(count, ...) PLUMB_LABEL_FITS_##count(__VA_ARGS__)
+#define PLUMB_LABEL_FITS_4 PLUMB_LABEL_FITS3_
+#define PLUMB_LABEL_FITS_5 PLUMB_LABEL_FITS3_
+#define PLUMB_LABEL_FITS_6(event, type, field, first, last, label)                          \
+    PLUMB_LABEL_FITS3_(event, type, field, first, label)                                    \
+    PLUMB_LABEL_FITS3_(event, type, field, last, label)                                     \
+    PLUMB_STATIC_ASSERT((PLUMB_CTYPE_##type)(first) <= (PLUMB_CTYPE_##type)(last),          \
+                        event ": the first value of label " label " of " #field ", " #first \
+                              ", is behind its last, " #last);
+#define PLUMB_LABEL_FITS_7 PLUMB_LABEL_FITS3_
 #define PLUMB_LABEL_FITS3_(event, type, field, value, label)                          \
     PLUMB_STATIC_ASSERT((int64_t)(PLUMB_CTYPE_##type)(value) == (int64_t)(value),     \
                         event ": the value of label " label " of " #field ", " #value \

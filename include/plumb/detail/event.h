@@ -191,9 +191,22 @@
 #define PLUMB_LABELS_OF2_(id, event, type, name, ...)                       \
     PLUMB_INNER_EACH(PLUMB_LABEL_FITS_, (event, type, name), __VA_ARGS__)   \
     static const struct plumb_event_label plumb_labels_##id##__##name[] = { \
-        PLUMB_INNER_EACH(PLUMB_LABEL_, ~, __VA_ARGS__)};
-#define PLUMB_LABEL_(c, x) PLUMB_LABEL2_ x
-#define PLUMB_LABEL2_(value, label) {(int64_t)(value), label},
+        PLUMB_INNER_EACH(PLUMB_RANGE_TAG_(PLUMB_LABEL_, PLUMB_HAS_RANGES_(__VA_ARGS__)), ~, __VA_ARGS__)};
+#define PLUMB_LABEL_0(c, x) PLUMB_LABEL_OF_ x
+#define PLUMB_LABEL_OF_(value, label) {(int64_t)(value), label},
+/* With one range among them, each is a first and a last value. */
+#define PLUMB_LABEL_1(c, x) PLUMB_RANGE_TAG_(PLUMB_LABEL_ENDS_, PLUMB_IS_RANGE_(x)) x
+#define PLUMB_LABEL_ENDS_0(value, label) {(int64_t)(value), label}, {(int64_t)(value), label},
+#define PLUMB_LABEL_ENDS_1(first, last, label) {(int64_t)(first), label}, {(int64_t)(last), label},
+
+/* 1 if a label has three parts, (0, 9, "low"), or one of them has. */
+#define PLUMB_IS_RANGE_(x) PLUMB_HAS_RANGES2_(~PLUMB_TELL_RANGE_(~, x), 0, ~)
+#define PLUMB_HAS_RANGES_(...) PLUMB_HAS_RANGES2_(~PLUMB_INNER_EACH(PLUMB_TELL_RANGE_, ~, __VA_ARGS__), 0, ~)
+#define PLUMB_HAS_RANGES2_(...) PLUMB_SECOND_(__VA_ARGS__)
+#define PLUMB_TELL_RANGE_(c, x) PLUMB_RANGE_TAG_(PLUMB_TELL_RANGE_, PLUMB_COUNT x)
+#define PLUMB_TELL_RANGE_3 , 1, ~
+#define PLUMB_RANGE_TAG_(prefix, kind) PLUMB_RANGE_TAG2_(prefix, kind)
+#define PLUMB_RANGE_TAG2_(prefix, kind) prefix##kind
 
 /* What tells it from others of the name, in a symbol: each field's type and name. A point stands in no name. (What stands for a
  * number, a level or a length, may be more than one word, which a symbol can not hold.) */
@@ -244,8 +257,11 @@
      0,                                                                                 \
      PLUMB_FIELD_ENUM,                                                                  \
      sizeof(PLUMB_CTYPE_##type),                                                        \
-     PLUMB_INTEGER_FLAGS_(type),                                                        \
+     (uint8_t)(PLUMB_INTEGER_FLAGS_(type) |                                             \
+               PLUMB_RANGE_TAG_(PLUMB_RANGES_FLAG_, PLUMB_HAS_RANGES_(__VA_ARGS__))),   \
      0},
+#define PLUMB_RANGES_FLAG_0 0u
+#define PLUMB_RANGES_FLAG_1 PLUMB_FIELD_RANGES
 
 /* Its parameters of the trace function. */
 #define PLUMB_PARAMETER_(c, x) PLUMB_PARAMETER_SPLIT_(PLUMB_STRIP_ x)
