@@ -3,8 +3,8 @@
  *
  * What Plumb's descriptions have no place for: more than 32 fields (those behind are left out, and each record counts as cut), integers
  * of other than 1, 2, 4 or 8 bytes (shown as their bytes), arrays of more than 65,535 elements (become sequences, cut), bases 2
- * and 8 (shown in base 10), ranges in enumerations that name more than 256 values (the field is an integer), what type of
- * bytes a blob has (shown as bytes in base 16), model_emf_uri.
+ * and 8 (shown in base 10), enumerations with more names than a description has room for (the field is an integer), what type
+ * of bytes a blob has (shown as bytes in base 16), model_emf_uri.
  */
 #include "event.h"
 #include "pure_code.h"
@@ -15,8 +15,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#define LABELS_MAX 256u
-#define LABEL_TEXT_MAX 16384u
+/* Of all enumerations of an event: what is left of a description has room for all else that is in it. */
+#define LABEL_BYTES_MAX (PLUMB_EVENT_MAX_DESCRIPTION_BYTES * 3 / 4)
 #define DEFAULT_LOG_LEVEL PLUMB_DEBUG_LINE
 
 struct description {
@@ -26,6 +26,7 @@ struct description {
     uint32_t field_count;
     uint32_t step_count;
     uint32_t more_bytes;
+    uint32_t label_bytes;
     bool is_cut;
     bool has_failed;
 };
@@ -94,50 +95,91 @@ static void add_float(struct description* to, const char* name, const struct ust
 
 /* ---- enumerations ---- */
 
-/* First and last value that an entry names; `next`: what it is if it does not say. */
-static void bounds_of(const struct ust_enum_entry* entry, uint64_t next, uint64_t* first, uint64_t* last) {
-    const bool is_auto = (entry->options & UST_ENUM_AUTO) != 0;
-    *first = is_auto ? next : entry->first.value;
-    *last = is_auto ? next : entry->last.value;
+struct range {
+    uint64_t first, last;
+};
+
+static bool is_negative(const struct ust_enum_value* value) {
+    return value->is_signed && (int64_t)value->value < 0;
 }
 
-/* How many labels it takes, one for each value; 0: too many. */
-static uint32_t label_count_of(const struct ust_enumeration* from) {
-    uint64_t count = 0, text = 0, next = 0;
-    for (unsigned i = 0; i < from->entry_count; i++) {
-        uint64_t first, last;
-        bounds_of(from->entries[i], next, &first, &last);
-        if (last - first >= LABELS_MAX) return 0;
-        count += last - first + 1;
-        text += (last - first + 1) * (strlen(from->entries[i]->name) + 1);
-        if (count > LABELS_MAX || text > LABEL_TEXT_MAX) return 0;
-        next = last + 1;
+static bool are_in_order(const struct ust_enum_value* first, const struct ust_enum_value* last) {
+    if (is_negative(first) != is_negative(last)) return is_negative(first);
+    return first->value <= last->value;
+}
+
+/* The values that an entry names; false: none. Each end says itself whether it is signed: a range that only begins, or only ends,
+ * among what a field of 64 bits can have is cut there. */
+static bool range_of(const struct ust_enum_entry* entry, uint64_t next, bool is_signed, struct range* range) {
+    const struct ust_enum_value* const first = &entry->first;
+    const struct ust_enum_value* const last = &entry->last;
+    if ((entry->options & UST_ENUM_AUTO) != 0) {
+        range->first = range->last = next;
+        return true;
     }
-    return (uint32_t)count;
+    range->first = first->value;
+    range->last = last->value;
+    if (!is_signed && is_negative(first) && !is_negative(last)) range->first = 0;
+    if (is_signed && !is_negative(last) && last->value > INT64_MAX &&
+        (is_negative(first) || first->value <= INT64_MAX))
+        range->last = INT64_MAX;
+    return are_in_order(first, last);
+}
+
+/* How many labels it takes; their names' bytes are added to. One label is one value, or half of a range. */
+static uint32_t add_up(const struct ust_enumeration* from, bool is_signed, bool* has_ranges, size_t* bytes) {
+    uint64_t next = 0;
+    uint32_t count = 0;
+    size_t text = 0;
+    *has_ranges = false;
+    for (unsigned i = 0; i < from->entry_count; i++) {
+        struct range range;
+        const bool is_some = range_of(from->entries[i], next, is_signed, &range);
+        next = range.last + 1;
+        if (!is_some) continue;
+        if (range.first != range.last) *has_ranges = true;
+        text += strlen(from->entries[i]->name) + 1;
+        count++;
+    }
+    const uint32_t ends = *has_ranges ? 2 : 1;
+    *bytes = (count * sizeof(struct plumb_label) + text) * ends;
+    return count * ends;
+}
+
+static void fill_labels(struct plumb_event_label* labels, const struct ust_enumeration* from, bool is_signed,
+                        bool has_ranges) {
+    uint64_t next = 0;
+    for (unsigned i = 0; i < from->entry_count; i++) {
+        struct range range;
+        const bool is_some = range_of(from->entries[i], next, is_signed, &range);
+        next = range.last + 1;
+        if (!is_some) continue;
+        labels->name = from->entries[i]->name;
+        labels++->value = (int64_t)range.first;
+        if (!has_ranges) continue;
+        labels->name = from->entries[i]->name;
+        labels++->value = (int64_t)range.last;
+    }
 }
 
 static void add_labels(struct description* to, struct plumb_event_field* field,
                        const struct ust_enumeration* from) {
-    const uint32_t count = label_count_of(from);
-    uint64_t next = 0;
-    uint32_t used = 0;
-    if (count == 0) return;
+    const bool is_signed = (field->flags & PLUMB_FIELD_SIGNED) != 0;
+    bool has_ranges;
+    size_t bytes;
+    const uint32_t count = add_up(from, is_signed, &has_ranges, &bytes);
+    if (count == 0 || bytes > LABEL_BYTES_MAX - to->label_bytes) return;
     struct plumb_event_label* const labels = arena_take(to->arena, count * sizeof(*labels));
     if (labels == NULL) {
         to->has_failed = true;
         return;
     }
-    for (unsigned i = 0; i < from->entry_count; i++) {
-        uint64_t first, last;
-        bounds_of(from->entries[i], next, &first, &last);
-        for (next = first; next != last + 1; next++, used++) {
-            labels[used].value = (int64_t)next;
-            labels[used].name = from->entries[i]->name;
-        }
-    }
+    fill_labels(labels, from, is_signed, has_ranges);
+    to->label_bytes += (uint32_t)bytes;
     field->type = PLUMB_FIELD_ENUM;
     field->labels = labels;
     field->label_count = (uint16_t)count;
+    if (has_ranges) field->flags |= PLUMB_FIELD_RANGES;
 }
 
 static void add_enum(struct description* to, const char* name, const struct ust_enum* from) {

@@ -14,7 +14,7 @@ from recorded_program import BUILD, PLUMB, is_sanitized
 STAND_INS = BUILD / "probes/lttng/lttng"
 PROGRAMS = BUILD / "probes/lttng/tests"
 NEWEST = PROGRAMS / "newest"  # the same, built with the headers that tools/get-lttng has fetched
-EVERY_FIELD_EVENTS = 119  # that lttng_every_field leaves in a round
+EVERY_FIELD_EVENTS = 153  # that lttng_every_field leaves in a round
 BUFFERS = ["--subbuf-size", "1M", "--subbuf-count", "16", "--mode", "block", "--block-timeout", "30s"]
 
 

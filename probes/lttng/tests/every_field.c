@@ -17,6 +17,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void trace_ranges(void) {
+    static const unsigned wide[] = {0, 999, 1000, 1000000, 1000001};
+    static const int64_t numbers[] = {INT64_MIN, -1, 0, 1, INT64_MAX};
+    static const int around_ends[] = {-1001, -1000, -6, -5, -1, 0,  9,   10,  19,
+                                      20,    25,    26, 28, 29, 30, 300, 301, 302};
+    static const unsigned many[] = {99, 100, 357, 499, 500, 100000, 100001};
+    for (size_t i = 0; i < sizeof(wide) / sizeof(*wide); i++)
+        lttng_ust_tracepoint(every_field, wide_enum, wide[i]);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+        lttng_ust_tracepoint(every_field, all_of_64_bits, numbers[i], (uint64_t)numbers[i]);
+    for (size_t i = 0; i < sizeof(around_ends) / sizeof(*around_ends); i++)
+        lttng_ust_tracepoint(every_field, ranges, around_ends[i]);
+    for (size_t i = 0; i < sizeof(many) / sizeof(*many); i++)
+        lttng_ust_tracepoint(every_field, many_labels, many[i]);
+}
+
 static void trace_all(int round) {
     int32_t numbers[] = {1, -2, 2147483647};
     uint32_t network[] = {htonl(1), htonl(0x1020304), htonl(3)};
@@ -42,7 +58,7 @@ static void trace_all(int round) {
     lttng_ust_tracepoint(every_field, sequences, numbers, 1, "ab\0cd", 5, network);
     for (int value = -7; value <= 6; value++)
         lttng_ust_tracepoint(every_field, enums, value, 0);
-    lttng_ust_tracepoint(every_field, wide_enum, 999);
+    trace_ranges();
     lttng_ust_tracepoint(every_field, unwritten, 1, "written", numbers);
     lttng_ust_tracepoint(every_field, words, 18000000000000000000ull, -5, -0.0);
     for (int bytes = 0; bytes <= 40; bytes++) {

@@ -20,6 +20,43 @@ LTTNG_UST_TRACEPOINT_ENUM(every_field, sizes,
 LTTNG_UST_TRACEPOINT_ENUM(every_field, wide,
                           LTTNG_UST_TP_ENUM_VALUES(lttng_ust_field_enum_range("low", 0, 999)
                                                        lttng_ust_field_enum_range("high", 1000, 1000000)))
+LTTNG_UST_TRACEPOINT_ENUM(every_field, all_signed,
+                          LTTNG_UST_TP_ENUM_VALUES(lttng_ust_field_enum_range("all", INT64_MIN, INT64_MAX)
+                                                       lttng_ust_field_enum_value("zero", 0)))
+LTTNG_UST_TRACEPOINT_ENUM(every_field, all_unsigned,
+                          LTTNG_UST_TP_ENUM_VALUES(lttng_ust_field_enum_range("upper", 9223372036854775808ull,
+                                                                              UINT64_MAX)
+                                                       lttng_ust_field_enum_range("all", 0, UINT64_MAX)
+                                                           lttng_ust_field_enum_value("last", UINT64_MAX)))
+/* Several of a name, some of which meet each other, and others. */
+LTTNG_UST_TRACEPOINT_ENUM(every_field, several,
+                          LTTNG_UST_TP_ENUM_VALUES(lttng_ust_field_enum_range("minus", -1000, -1)
+                                                       lttng_ust_field_enum_range("again", 0, 9)
+                                                           lttng_ust_field_enum_range("across", -5, 25)
+                                                               lttng_ust_field_enum_range("again", 20, 29)
+                                                                   lttng_ust_field_enum_range("again", 28,
+                                                                                              300)
+                                                                       lttng_ust_field_enum_auto("behind")))
+LTTNG_UST_TRACEPOINT_ENUM(every_field, below,
+                          LTTNG_UST_TP_ENUM_VALUES(lttng_ust_field_enum_range("below", -1000, -1)
+                                                       lttng_ust_field_enum_range("above", 1, 4294967295u)))
+#define TEN_VALUES(n)                                                                                     \
+    lttng_ust_field_enum_value("v" #n "0", n##0) lttng_ust_field_enum_value("v" #n "1", n##1)             \
+        lttng_ust_field_enum_value("v" #n "2", n##2) lttng_ust_field_enum_value("v" #n "3", n##3)         \
+            lttng_ust_field_enum_value("v" #n "4", n##4) lttng_ust_field_enum_value("v" #n "5", n##5)     \
+                lttng_ust_field_enum_value("v" #n "6", n##6) lttng_ust_field_enum_value("v" #n "7", n##7) \
+                    lttng_ust_field_enum_value("v" #n "8", n##8)                                          \
+                        lttng_ust_field_enum_value("v" #n "9", n##9)
+#define HUNDRED_VALUES(n) \
+    TEN_VALUES(n##0)      \
+    TEN_VALUES(n##1)      \
+    TEN_VALUES(n##2)      \
+    TEN_VALUES(n##3)      \
+    TEN_VALUES(n##4) TEN_VALUES(n##5) TEN_VALUES(n##6) TEN_VALUES(n##7) TEN_VALUES(n##8) TEN_VALUES(n##9)
+LTTNG_UST_TRACEPOINT_ENUM(every_field, many,
+                          LTTNG_UST_TP_ENUM_VALUES(HUNDRED_VALUES(1) HUNDRED_VALUES(2) HUNDRED_VALUES(3)
+                                                       HUNDRED_VALUES(4)
+                                                           lttng_ust_field_enum_range("rest", 500, 100000)))
 
 LTTNG_UST_TRACEPOINT_EVENT(
     every_field, integers,
@@ -79,6 +116,20 @@ LTTNG_UST_TRACEPOINT_EVENT(every_field, enums, LTTNG_UST_TP_ARGS(int, a, unsigne
                                                                         a)))
 LTTNG_UST_TRACEPOINT_EVENT(every_field, wide_enum, LTTNG_UST_TP_ARGS(unsigned, b),
                            LTTNG_UST_TP_FIELDS(lttng_ust_field_enum(every_field, wide, unsigned, b, b)))
+LTTNG_UST_TRACEPOINT_EVENT(every_field, all_of_64_bits, LTTNG_UST_TP_ARGS(int64_t, a, uint64_t, b),
+                           LTTNG_UST_TP_FIELDS(lttng_ust_field_enum(every_field, all_signed, int64_t, a, a)
+                                                   lttng_ust_field_enum(every_field, all_unsigned, uint64_t,
+                                                                        b, b)))
+LTTNG_UST_TRACEPOINT_EVENT(
+    every_field, ranges, LTTNG_UST_TP_ARGS(int, a),
+    LTTNG_UST_TP_FIELDS(lttng_ust_field_enum(every_field, several, int, several, a)
+                            lttng_ust_field_enum(every_field, several, int8_t, small, (int8_t)a)
+                                lttng_ust_field_enum(every_field, several, int64_t, large, a)
+                                    lttng_ust_field_enum(every_field, below, uint64_t, below,
+                                                         (uint64_t)(int64_t)a)
+                                        lttng_ust_field_enum(every_field, below, int, half, a)))
+LTTNG_UST_TRACEPOINT_EVENT(every_field, many_labels, LTTNG_UST_TP_ARGS(unsigned, a),
+                           LTTNG_UST_TP_FIELDS(lttng_ust_field_enum(every_field, many, unsigned, a, a)))
 
 LTTNG_UST_TRACEPOINT_EVENT(
     every_field, unwritten, LTTNG_UST_TP_ARGS(int, a, const char*, b, int32_t*, c),
