@@ -372,7 +372,7 @@ static bool may_lay_out(struct traced_event* traced) {
     if (!has_strings(traced->values)) return true;
 #if defined(__x86_64__)
     const struct purity purity = purity_until_filter(
-        (const void*)(uintptr_t)traced->callback, code_of((const void*)(uintptr_t)traced->callback),
+        (const void*)(uintptr_t)traced->callback, code_around((const void*)(uintptr_t)traced->callback),
         offsetof(struct ust_event_common, run_filter), offsetof(struct ust_operations, reserve));
     traced->frame_bytes = purity.frame_bytes;
     return purity.is_pure;

@@ -5,6 +5,7 @@
 enum { AX, CX, DX, BX, SP, BP, NO_REGISTER = 255 };
 
 #define LENGTH_MAX 15u
+#define CANARY_AT 0x28 /* of the thread: by what the stack is protected */
 #define IS_ONE_OF(opcode, bytes) (memchr(bytes, opcode, sizeof(bytes) - 1) != NULL)
 
 /* What stands behind the opcode, besides the operand in memory. */
@@ -98,14 +99,14 @@ static bool writes_own(struct reading* from) {
     return to->base == BP && from->has_frame_pointer && to->displacement < 0;
 }
 
-/* By what is changed here it is not known any more how large the frame is. */
-static bool leaves_stack_pointer(uint8_t changed) {
-    return changed != SP;
+/* By what else changes these it is not known any more where the frame is, and how large. */
+static bool leaves_frame(const struct reading* from, uint8_t changed) {
+    return changed != SP && (changed != BP || !from->has_frame_pointer);
 }
 
-/* Its operand is where it writes to, which is not the stack pointer. */
-static bool writes_own_but_stack_pointer(struct reading* from) {
-    return writes_own(from) && (from->operand.mod != 3 || leaves_stack_pointer(from->operand.rm));
+/* Its operand is where it writes to, which is none of these. */
+static bool writes_own_but_frame(struct reading* from) {
+    return writes_own(from) && (from->operand.mod != 3 || leaves_frame(from, from->operand.rm));
 }
 
 /* ---- one byte ---- */
@@ -146,11 +147,13 @@ static void take_group_5(struct reading* from) {
     switch (operand->reg & 7) {
     case 0:
     case 1:
-        found->is_pure = writes_own_but_stack_pointer(from);
+        found->is_pure = writes_own_but_frame(from);
         return;
     case 2: /* by a register, or what a register leads to */
         found->flow = FLOW_CALL;
-        if (operand->mod == 3 || operand->has_index || operand->base == NO_REGISTER) return;
+        if (operand->mod == 3 || operand->has_index || operand->base == NO_REGISTER || operand->base == SP ||
+            operand->base == BP)
+            return;
         found->flow = FLOW_CALL_BY;
         found->displacement = operand->displacement;
         return;
@@ -172,7 +175,7 @@ static void take_other(struct reading* from, uint8_t opcode) {
     if (opcode >= 0x70 && opcode < 0x80) return take_jump(from, FLOW_BRANCH, 1);
     if (opcode >= 0xb8 && opcode < 0xc0) {
         skip_immediate(from, (from->rex & 8) != 0 ? 8 : immediate_bytes(from));
-        found->is_pure = leaves_stack_pointer((uint8_t)((opcode & 7) | (from->rex & 1) << 3));
+        found->is_pure = leaves_frame(from, (uint8_t)((opcode & 7) | (from->rex & 1) << 3));
         return;
     }
     if (opcode == 0xc2) {
@@ -190,7 +193,7 @@ static void take_other(struct reading* from, uint8_t opcode) {
         take_operand(from);
         const unsigned kind = from->operand.reg & 7;
         if (kind < 2) skip_immediate(from, opcode == 0xf6 ? 1 : immediate_bytes(from));
-        found->is_pure = kind < 2 || kind > 3 || writes_own_but_stack_pointer(from);
+        found->is_pure = kind < 2 || kind > 3 || writes_own_but_frame(from);
     }
 }
 
@@ -210,7 +213,7 @@ static bool is_group_1_pure(struct reading* from, int32_t constant) {
 /* lea: places on the stack are computed by it, too. */
 static bool is_lea_pure(struct reading* from) {
     const struct operand* const operand = &from->operand;
-    if (operand->reg != SP) return true;
+    if (operand->reg != SP) return leaves_frame(from, operand->reg);
     if (operand->base == SP && operand->displacement < 0)
         from->found.frame_bytes = (uint32_t) - (int64_t)operand->displacement;
     return !operand->has_index && operand->base == SP;
@@ -222,23 +225,24 @@ static bool is_one_pure(struct reading* from, uint8_t opcode) {
     const uint8_t in_opcode = (uint8_t)((opcode & 7) | (from->rex & 1) << 3);
     if (opcode < 0x40) {
         if (opcode >= 0x38 || (opcode & 7) >= 4) return true; /* cmp; of ax */
-        return (opcode & 2) != 0 ? leaves_stack_pointer(operand->reg) : writes_own_but_stack_pointer(from);
+        return (opcode & 2) != 0 ? leaves_frame(from, operand->reg) : writes_own_but_frame(from);
     }
     if ((opcode >= 0x50 && opcode < 0x58) || opcode == 0x68 || opcode == 0x6a) { /* push */
         from->found.frame_bytes = 8;
         return true;
     }
-    if (opcode >= 0x58 && opcode < 0x60) return leaves_stack_pointer(in_opcode);
+    if (opcode >= 0x58 && opcode < 0x60) return leaves_frame(from, in_opcode);
     if (opcode >= 0xb0 && opcode < 0xb8) return true;
     if (IS_ONE_OF(opcode, "\x84\x85\x98\x99\xa8\xa9\x90\xf5\xf8\xf9")) return true;
-    if (opcode > 0x90 && opcode < 0x98) return leaves_stack_pointer(in_opcode);
-    if (IS_ONE_OF(opcode, "\x63\x69\x6b\x8a\x8b")) return leaves_stack_pointer(operand->reg);
+    if (opcode > 0x90 && opcode < 0x98) return leaves_frame(from, in_opcode);
+    if (IS_ONE_OF(opcode, "\x63\x69\x6b\x8a\x8b")) return leaves_frame(from, operand->reg);
     if (opcode == 0x86 || opcode == 0x87) /* xchg */
-        return operand->mod == 3 && leaves_stack_pointer(operand->rm) && leaves_stack_pointer(operand->reg);
+        return operand->mod == 3 && leaves_frame(from, operand->rm) && leaves_frame(from, operand->reg);
     if (opcode == 0x8d) return is_lea_pure(from);
+    if (opcode == 0x89 && operand->mod == 3 && operand->reg == SP && operand->rm == BP)
+        return true; /* it is set */
     if ((opcode == 0xc6 || opcode == 0xc7) && (operand->reg & 7) != 0) return false;
-    if (IS_ONE_OF(opcode, "\x88\x89\xc6\xc7\xc0\xc1\xd0\xd1\xd2\xd3\xfe"))
-        return writes_own_but_stack_pointer(from);
+    if (IS_ONE_OF(opcode, "\x88\x89\xc6\xc7\xc0\xc1\xd0\xd1\xd2\xd3\xfe")) return writes_own_but_frame(from);
     return false;
 }
 
@@ -251,8 +255,13 @@ static void take_one(struct reading* from, uint8_t opcode) {
     int32_t constant = 0;
     if (shape == IMM8 || shape == MODRM_IMM8) constant = take_signed(from, 1);
     if (shape == IMM32 || shape == MODRM_IMM32) constant = take_signed(from, immediate_bytes(from));
-    if (opcode == 0xc3 || opcode == 0xcc || opcode == 0xf4) {
+    if (opcode == 0xc3) {
         found->flow = FLOW_LEAVE;
+        return;
+    }
+    if (opcode == 0xcc ||
+        opcode == 0xf4) { /* a handler may go on behind it, and a debugger's breakpoint hides what is there */
+        found->flow = FLOW_UNKNOWN;
         return;
     }
     found->is_pure = opcode == 0x80 || opcode == 0x81 || opcode == 0x83 ? is_group_1_pure(from, constant)
@@ -276,14 +285,13 @@ static bool is_two_pure(struct reading* from, uint8_t opcode) {
     const struct operand* const operand = &from->operand;
     if ((opcode >= 0x40 && opcode < 0x50) ||
         IS_ONE_OF(opcode, "\x2c\x2d\x50\xaf\xb6\xb7\xb8\xbc\xbd\xbe\xbf\xc5\xd7"))
-        return leaves_stack_pointer(operand->reg);
-    if (opcode >= 0x90 && opcode < 0xa0) return writes_own(from); /* setcc */
+        return leaves_frame(from, operand->reg);
+    if (opcode >= 0x90 && opcode < 0xa0) return writes_own_but_frame(from); /* setcc */
     /* Of bits; with a register for the number these reach far in memory. */
     if (IS_ONE_OF(opcode, "\xab\xb3\xbb\xba"))
         return operand->mod == 3 || (opcode == 0xba && (operand->reg & 7) == 4);
     if (opcode == 0x7e) return from->has_repeat || writes_own(from);
-    if (IS_ONE_OF(opcode, "\xa4\xa5\xac\xad\x11\x13\x17\x29\x7f\xd6"))
-        return writes_own_but_stack_pointer(from);
+    if (IS_ONE_OF(opcode, "\xa4\xa5\xac\xad\x11\x13\x17\x29\x7f\xd6")) return writes_own_but_frame(from);
     if (opcode >= 0xc8 && opcode < 0xd0) return true; /* bswap */
     if (opcode >= 0x51 && opcode < 0x77) return true;
     if (opcode >= 0xd0 && opcode < 0xff) return !IS_ONE_OF(opcode, "\xe7\xf0\xf7");
@@ -307,7 +315,7 @@ static void take_two(struct reading* from) {
     if (shape == OTHER) return take_jump(from, FLOW_BRANCH, 4);
     if (shape == MODRM || shape == MODRM_IMM8) take_operand(from);
     if (shape == MODRM_IMM8) skip_immediate(from, 1);
-    if (opcode == 0x0b) found->flow = FLOW_LEAVE;
+    if (opcode == 0x0b) found->flow = FLOW_UNKNOWN; /* ud2: as that */
     found->is_pure = is_two_pure(from, opcode);
 }
 
@@ -381,6 +389,8 @@ struct instruction read_instruction(const unsigned char* at, const unsigned char
         take_two(&from);
     else
         take_one(&from, opcode);
+    from.found.reads_canary =
+        from.has_segment && from.operand.base == NO_REGISTER && from.operand.displacement == CANARY_AT;
     if (from.has_lock) from.found.is_pure = false;
     /* The linker fills a call that has become shorter by it; elsewhere compilers hardly use it. */
     if (from.has_short_addresses && from.found.flow != FLOW_CALL && from.found.flow != FLOW_JUMP)

@@ -28,6 +28,7 @@ struct instruction {
     uint8_t length;       /* 0: it is not known */
     uint8_t flow;         /* enum flow */
     bool is_pure;         /* changes registers, and the function's frame, alone */
+    bool reads_canary;    /* that of -fstack-protector */
 };
 
 /* Reads no byte from `end` on. With a frame pointer, what lies below it is the function's frame, too. */

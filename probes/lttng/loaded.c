@@ -208,6 +208,28 @@ struct code code_of(const void* address) {
     return wanted.code;
 }
 
+static int look_for_segment(struct dl_phdr_info* info, size_t bytes, void* data) {
+    struct wanted_code* const wanted = data;
+    (void)bytes;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr)* const segment = &info->dlpi_phdr[i];
+        const uintptr_t begin = info->dlpi_addr + segment->p_vaddr;
+        const bool can_be_read_and_run = (segment->p_flags & (PF_X | PF_R)) == (PF_X | PF_R);
+        if (segment->p_type != PT_LOAD || !can_be_read_and_run ||
+            wanted->address - begin >= segment->p_filesz)
+            continue;
+        wanted->code = (struct code){begin, begin + segment->p_filesz};
+        return 1;
+    }
+    return 0;
+}
+
+struct code code_around(const void* address) {
+    struct wanted_code wanted = {(uintptr_t)address, {0, 0}};
+    dl_iterate_phdr(look_for_segment, &wanted);
+    return wanted.code;
+}
+
 bool keep_loaded(const void* address) {
     Dl_info info;
     if (dladdr(address, &info) == 0 || info.dli_fname == NULL) return false;

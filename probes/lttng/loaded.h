@@ -22,6 +22,9 @@ struct code {
 };
 struct code code_of(const void* address);
 
+/* Of that the segment alone in which the address is, as far as the file goes: all of it can be read. 0, 0: that is not known. */
+struct code code_around(const void* address);
+
 /* The same object again: from now on dlclose() leaves it where it is. False: it could not be done. */
 bool keep_loaded(const void* address);
 

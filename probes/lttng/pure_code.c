@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define PLACES_MAX 1024u
+#define FRAME_BYTES_MAX 4096u
 #define HASHES 4096u /* a power of two */
 #define NOWHERE UINT16_MAX
 
@@ -21,9 +22,13 @@ struct place {
     uint32_t frame_bytes;
     int32_t stored_at;
     uint16_t next_place, target_place;
-    bool is_pure, is_filter, is_reserve;
-    bool comes_unwritten; /* it is come to from the beginning without a call by which writing begins */
+    uint16_t previous; /* from which it was come to as the next one, first */
+    bool has_previous;
+    bool is_pure, is_filter, is_reserve, reads_canary;
+    bool is_behind_canary; /* come to by whether that has changed */
+    bool comes_unwritten;  /* it is come to from the beginning without a call by which writing begins */
     bool leads_to_filter;
+    bool is_reached;
 };
 
 struct graph {
@@ -78,28 +83,6 @@ static const unsigned char* behind_endbr(const unsigned char* at) {
     return is_endbr(at) ? at + 4 : at;
 }
 
-static bool is_nop(const unsigned char* at, struct instruction instruction) {
-    while (at < (const unsigned char*)graph.code.end && (*at == 0x66 || *at == 0x2e))
-        at++;
-    return instruction.length != 0 && (begins_with(at, "\x90", 1) || begins_with(at, "\x0f\x1f", 2));
-}
-
-static const unsigned char* behind_nops(const unsigned char* at) {
-    for (;;) {
-        const struct instruction next = read_instruction(at, (const unsigned char*)graph.code.end, false);
-        if (!is_nop(at, next)) return at;
-        at += next.length;
-    }
-}
-
-/* Behind a call that does not come back, as that of __stack_chk_fail(), the next function stands. */
-static bool is_beginning_of_function(const unsigned char* at) {
-    at = behind_nops(at);
-    if ((uintptr_t)at % 16 != 0) return false;
-    const bool pushes = begins_with(at, "\x41", 1) ? (at[1] & 0xf8) == 0x50 : (*at & 0xf8) == 0x50;
-    return is_endbr(at) || pushes || begins_with(at, "\x48\x83\xec", 3) || begins_with(at, "\x48\x81\xec", 3);
-}
-
 /* First of all it keeps the caller's, and then has its own before the stack pointer changes once more. */
 static bool sets_frame_pointer(const unsigned char* at) {
     if (!begins_with(at, "\x55", 1)) return false;
@@ -112,27 +95,59 @@ static bool sets_frame_pointer(const unsigned char* at) {
     return true;
 }
 
+/* Behind a call of __stack_chk_fail(), which does not come back, the next function stands. */
+static bool is_without_return(const struct place* place, struct instruction found) {
+    return found.flow == FLOW_CALL && place->is_behind_canary;
+}
+
+static void go_to_next(const struct place* from, const unsigned char* at) {
+    const bool is_new = place_of(at) == NOWHERE;
+    go_to(at);
+    if (!is_new || graph.is_unknown) return;
+    struct place* const place = &graph.places[graph.count - 1];
+    place->previous = (uint16_t)(from - graph.places);
+    place->has_previous = true;
+}
+
+/* A branch by what was compared with the canary just before. */
+static bool asks_canary(const struct place* branch) {
+    const struct place* place = branch;
+    for (int i = 0; i < 2 && place->has_previous; i++) {
+        place = &graph.places[place->previous];
+        if (place->reads_canary) return true;
+    }
+    return false;
+}
+
+static void mark_behind_canary(const unsigned char* at, bool was_there) {
+    const uint16_t place = place_of(at);
+    if (!was_there && place != NOWHERE) graph.places[place].is_behind_canary = true;
+}
+
 static void look_at(struct place* place, int32_t filter_at, int32_t reserve_at) {
     const struct instruction found =
         read_instruction(place->at, (const unsigned char*)graph.code.end, graph.has_frame_pointer);
     place->is_pure = found.is_pure;
     place->frame_bytes = found.frame_bytes;
     place->stored_at = found.stored_at;
+    place->reads_canary = found.reads_canary;
     place->is_filter = found.flow == FLOW_CALL_BY && found.displacement == filter_at;
     place->is_reserve = found.flow == FLOW_CALL_BY && found.displacement == reserve_at;
     graph.is_unknown = graph.is_unknown || found.flow == FLOW_UNKNOWN;
-    if (found.flow == FLOW_LEAVE || graph.is_unknown) return;
-    if (found.flow == FLOW_JUMP || found.flow == FLOW_BRANCH) {
+    if (found.flow == FLOW_LEAVE || graph.is_unknown || is_without_return(place, found)) return;
+    const unsigned char* const next = place->at + found.length;
+    const bool branches = found.flow == FLOW_BRANCH, is_canary = branches && asks_canary(place);
+    if (found.flow == FLOW_JUMP || branches) {
+        const bool was_there = place_of(found.target) != NOWHERE;
         go_to(found.target);
+        if (is_canary) mark_behind_canary(found.target, was_there);
         place->target_place = place_of(found.target);
     }
     if (found.flow == FLOW_JUMP) return;
-    place->next = place->at + found.length;
-    if (found.flow == FLOW_CALL && is_beginning_of_function(place->next)) {
-        place->next = NULL;
-        return;
-    }
-    go_to(place->next);
+    place->next = next;
+    const bool was_there = place_of(next) != NOWHERE;
+    go_to_next(place, next);
+    if (is_canary) mark_behind_canary(next, was_there);
 }
 
 /* From the beginning on, until it is begun to write. */
@@ -148,6 +163,10 @@ static bool mark_unwritten(void) {
         }
     }
     return is_more;
+}
+
+static bool is_question(const struct place* place) {
+    return place->is_filter && place->comes_unwritten;
 }
 
 static bool leads(uint16_t to) {
@@ -167,27 +186,57 @@ static bool mark_leading(void) {
     return is_more;
 }
 
+/* One question, and one place where writing begins: another one is a call of the provider's that looks like it. */
+static bool is_clear(void) {
+    uint32_t questions = 0, beginnings = 0;
+    for (uint32_t i = 0; i < graph.count; i++) {
+        questions += is_question(&graph.places[i]);
+        beginnings += graph.places[i].is_reserve;
+    }
+    return questions == 1 && beginnings == 1;
+}
+
+/* The frame grows there as often as a loop is gone through. */
+static bool comes_back(uint16_t from) {
+    for (uint32_t i = 0; i < graph.count; i++)
+        graph.places[i].is_reached = false;
+    graph.places[from].is_reached = true;
+    for (bool is_more = true; is_more;) {
+        is_more = false;
+        for (uint32_t i = 0; i < graph.count; i++) {
+            const struct place* const place = &graph.places[i];
+            if (!place->is_reached) continue;
+            for (unsigned way = 0; way < 2; way++) {
+                const uint16_t to = way == 0 ? place->next_place : place->target_place;
+                if (to == from) return true;
+                if (to == NOWHERE || graph.places[to].is_reached) continue;
+                graph.places[to].is_reached = is_more = true;
+            }
+        }
+    }
+    return false;
+}
+
 static struct purity judge(void) {
     struct purity purity = {false, 0};
     int32_t stored_at = INT32_MIN;
-    if (!graph.places[0].leads_to_filter) return purity;
+    if (!graph.places[0].leads_to_filter || !is_clear()) return purity;
     for (uint32_t i = 0; i < graph.count; i++) {
         const struct place* const place = &graph.places[i];
-        if (!place->leads_to_filter) continue;
-        if (place->is_filter && place->comes_unwritten) continue;
-        if (!place->is_pure) return purity;
+        if (!place->leads_to_filter || is_question(place)) continue;
+        if (!place->is_pure || (place->frame_bytes != 0 && comes_back((uint16_t)i))) return purity;
         purity.frame_bytes += place->frame_bytes;
         if (place->stored_at > stored_at) stored_at = place->stored_at;
     }
-    /* Above the frame is the caller's. */
-    purity.is_pure = stored_at < (int32_t)purity.frame_bytes;
+    /* Above the frame is the caller's. Larger ones are made page by page, in ways of their own. */
+    purity.is_pure = stored_at < (int32_t)purity.frame_bytes && purity.frame_bytes <= FRAME_BYTES_MAX;
     return purity;
 }
 
 struct purity purity_until_filter(const void* function, struct code code, int32_t filter_at,
                                   int32_t reserve_at) {
     static const struct purity unknown = {false, 0};
-    if (code.begin == 0) return unknown;
+    if (code.end == 0 || code.end == UINTPTR_MAX) return unknown;
     const unsigned char* const begin = function;
     graph.code = code;
     graph.count = 0;

@@ -17,8 +17,8 @@ struct purity {
     uint32_t frame_bytes; /* that the function's frame has at most */
 };
 
-/* What a function of `code` does until it calls through the pointer that lies `filter_at` behind what a register leads to, `reserve_at`
- * being where the one lies by which it begins to write. One at a time. */
+/* What a function does until it calls through the pointer that lies `filter_at` behind what a register leads to, `reserve_at`
+ * being where the one lies by which it begins to write. `code`: what of its object can be read. One at a time. */
 struct purity purity_until_filter(const void* function, struct code code, int32_t filter_at,
                                   int32_t reserve_at);
 

@@ -61,7 +61,7 @@ class SameAsLttng(LttngProgramTest):
                 command = (PROGRAMS / f"lttng_{program}", 40)
                 said = self.daemon.record(self.directory / program, *command, events="computed:*")
                 theirs = lines_of(self.directory / program)
-                self.assertEqual(len(theirs), 10 * 40)
+                self.assertEqual(len(theirs), 12 * 40)
                 self.assertEqual(self.record(*command, options=["-e", "computed:*"]), said)
                 self.assertEqual(lines_of(self.trace), theirs)
 

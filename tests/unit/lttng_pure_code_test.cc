@@ -36,6 +36,12 @@ const Code push_rbp{0x55}, frame{0x48, 0x89, 0xe5}, reserve{0xff, 0x50, 0x10}, a
     ret{0xc3}, take_room{0x48, 0x83, 0xec, 0x40}, call_other{0xe8, 0, 0, 0, 0};
 const Code begin_function = push_rbp + frame + take_room;
 
+// The way without a filter: je behind it; strlen; reserve; ret.
+Code reserve_past() {
+    const Code write = call_other + reserve + ret;
+    return Code{0x75, static_cast<unsigned char>(write.size())} + write;
+}
+
 TEST(LttngInstruction, LengthIsKnown) {
     const std::initializer_list<Code> instructions = {
         {0xf3, 0x0f, 0x1e, 0xfa},                            // endbr64
@@ -88,25 +94,26 @@ TEST(LttngInstruction, WritesToItsOwnFrameOnly) {
 
 TEST(LttngPureCode, AFunctionThatOnlyComputesIsPure) {
     const Code lay_out{0x48, 0x89, 0x75, 0xf0, 0x31, 0xc0}; // mov %rsi,-0x10(%rbp); xor %eax,%eax
-    const purity found = judged(begin_function + lay_out + ask + ret);
+    const purity found = judged(begin_function + reserve_past() + lay_out + ask + ret);
     EXPECT_TRUE(found.is_pure);
     EXPECT_EQ(found.frame_bytes, 8u + 0x40u);
     EXPECT_FALSE(judged(begin_function + lay_out + ret).is_pure) << "nobody is asked";
 }
 
 TEST(LttngPureCode, ACallOnTheWayIsNot) {
-    EXPECT_FALSE(judged(begin_function + call_other + ask + ret).is_pure);
-    EXPECT_FALSE(judged(begin_function + Code{0xff, 0x53, 0x18} + ask + ret).is_pure)
+    EXPECT_FALSE(judged(begin_function + reserve_past() + call_other + ask + ret).is_pure);
+    EXPECT_FALSE(judged(begin_function + reserve_past() + Code{0xff, 0x53, 0x18} + ask + ret).is_pure)
         << "of a virtual function";
     EXPECT_FALSE(judged(begin_function + reserve + ask + ret).is_pure) << "as far as where writing begins";
 }
 
 TEST(LttngPureCode, NorIsOneInABranchThatComesBack) {
     const Code jump_over_call{0x74, 0x05}; // je
-    EXPECT_FALSE(judged(begin_function + jump_over_call + call_other + ask + ret).is_pure);
+    EXPECT_FALSE(judged(begin_function + reserve_past() + jump_over_call + call_other + ask + ret).is_pure);
     // je 1f; call; mov %eax,%ebx; 1: nop, and where it comes back to stands behind that.
     EXPECT_FALSE(
-        judged(begin_function + Code{0x74, 0x07} + call_other + Code{0x89, 0xc3} + ask + ret).is_pure);
+        judged(begin_function + reserve_past() + Code{0x74, 0x07} + call_other + Code{0x89, 0xc3} + ask + ret)
+            .is_pure);
     EXPECT_FALSE(judged(begin_function + Code{0x74, 0x03} + reserve + ask + ret).is_pure);
 }
 
@@ -118,23 +125,64 @@ TEST(LttngPureCode, WhatWritesMayDoAsItLikes) {
 }
 
 TEST(LttngPureCode, OfWhatIsNotUnderstoodNothingIsBelieved) {
-    EXPECT_FALSE(judged(begin_function + Code{0xff, 0xe0} + ask + ret).is_pure) << "jmp *%rax";
-    EXPECT_FALSE(judged(begin_function + Code{0x06} + ask + ret).is_pure);
-    EXPECT_FALSE(judged(begin_function + Code{0xe9, 0, 0, 0, 0x10} + ask + ret).is_pure)
+    EXPECT_FALSE(judged(begin_function + reserve_past() + Code{0xff, 0xe0} + ask + ret).is_pure)
+        << "jmp *%rax";
+    EXPECT_FALSE(judged(begin_function + reserve_past() + Code{0x06} + ask + ret).is_pure);
+    EXPECT_FALSE(judged(begin_function + reserve_past() + Code{0xe9, 0, 0, 0, 0x10} + ask + ret).is_pure)
         << "out of the object";
-    EXPECT_FALSE(judged(begin_function + Code(4000, 0x90) + ask + ret).is_pure) << "too long";
+    EXPECT_FALSE(judged(begin_function + reserve_past() + Code(4000, 0x90) + ask + ret).is_pure)
+        << "too long";
     EXPECT_FALSE(purity_until_filter(ret.data(), {0, UINTPTR_MAX}, 0x28, 0x10).is_pure)
         << "its object is not known";
 }
 
 TEST(LttngPureCode, AStoreAboveTheFrameIsNotItsOwn) {
     const Code far_store{0x48, 0x89, 0x84, 0x24, 0x90, 0, 0, 0}; // mov %rax,0x90(%rsp)
-    EXPECT_FALSE(judged(begin_function + far_store + ask + ret).is_pure);
+    EXPECT_FALSE(judged(begin_function + reserve_past() + far_store + ask + ret).is_pure);
+}
+
+TEST(LttngPureCode, WhatLooksLikeTheQuestionIsACall) {
+    const Code other{0xff, 0x50, 0x28}; // call *0x28(%rax): a virtual function
+    EXPECT_FALSE(judged(begin_function + reserve_past() + other + ask + ret).is_pure);
+    EXPECT_FALSE(judged(begin_function + reserve + reserve + other + ask + ret).is_pure);
+    EXPECT_FALSE(judged(begin_function + Code{0xff, 0x55, 0x28} + ret).is_pure)
+        << "through an argument: call *0x28(%rbp)";
+}
+
+TEST(LttngPureCode, BehindACallStandsWhatItComesBackTo) {
+    Code code = begin_function + reserve_past() + Code{0x74, 0x07} + call_other +
+                Code{0x50, 0x58}; // je 1f; call; push %rax; pop %rax
+    code = code + Code(16 - code.size() % 16, 0x90) + ask + ret;
+    EXPECT_FALSE(judged(code).is_pure);
+}
+
+TEST(LttngPureCode, BehindTheCallForADamagedStackIsNobodysCode) {
+    const Code compare{0x48, 0x8b, 0x45, 0xc8, 0x64, 0x48, 0x2b,
+                       0x04, 0x25, 0x28, 0,    0,    0}; // mov; sub %fs:0x28,%rax
+    const Code next_function = ask + ret;
+    // jne 1f; ret; 1: call __stack_chk_fail
+    const Code end = compare + Code{0x75, 0x01} + ret + call_other;
+    EXPECT_TRUE(judged(begin_function + reserve_past() + ask + end + next_function).is_pure);
+    EXPECT_FALSE(
+        judged(begin_function + reserve_past() + ask + Code{0x75, 0x01} + ret + call_other + next_function)
+            .is_pure);
+}
+
+TEST(LttngPureCode, AFrameThatGrowsInALoopIsOfNoKnownSize) {
+    EXPECT_FALSE(
+        judged(begin_function + reserve_past() + Code{0x48, 0x83, 0xec, 0x10, 0x75, 0xfa} + ask + ret)
+            .is_pure);
+    EXPECT_FALSE(
+        judged(begin_function + reserve_past() + Code{0x48, 0x81, 0xec, 0, 0x20, 0, 0} + ask + ret).is_pure);
+}
+
+TEST(LttngPureCode, WhereADebuggerStandsNothingIsSeen) {
+    EXPECT_FALSE(judged(begin_function + reserve_past() + Code{0x74, 0x01, 0xcc} + ask + ret).is_pure);
 }
 
 TEST(LttngPureCode, ALoopEnds) {
-    EXPECT_TRUE(
-        judged(begin_function + Code{0xff, 0xc8, 0x75, 0xfc} + ask + ret).is_pure); // 1: dec %eax; jne 1b
+    const Code loop{0xff, 0xc8, 0x75, 0xfc}; // 1: dec %eax; jne 1b
+    EXPECT_TRUE(judged(begin_function + reserve_past() + loop + ask + ret).is_pure);
 }
 
 } // namespace

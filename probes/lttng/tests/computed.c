@@ -20,9 +20,19 @@ __attribute__((noinline)) int released(void* page, int number) {
     return number;
 }
 
+__attribute__((noinline)) int changed(char* text, int number) {
+    text[0] = (char)('a' + number % 26);
+    return number;
+}
+
+static int step(struct stepper* stepper) {
+    return changed(stepper->text, 7);
+}
+
 int main(int argc, char** argv) {
     const int rounds = argc > 1 ? atoi(argv[1]) : 1;
     static char scratch[64], text[] = "0123456789";
+    struct stepper stepper = {{NULL}, step, text};
     for (int round = 0; round < rounds; round++) {
         struct labelled labelled = {round, ""};
         sprintf(labelled.label, "label%d", round);
@@ -33,6 +43,10 @@ int main(int argc, char** argv) {
         text[0] = '0';
         lttng_ust_tracepoint(computed, scratch, scratch, round);
         lttng_ust_tracepoint(computed, before, text, text, round);
+        text[0] = '1';
+        lttng_ust_tracepoint(computed, steps, text, &stepper);
+        text[0] = '2';
+        lttng_ust_tracepoint(computed, maybe, text, text, round);
         lttng_ust_tracepoint(computed, released, page, page, round);
         lttng_ust_tracepoint(computed, in_frame, round);
         lttng_ust_tracepoint(computed, by_value, labelled, labelled.label);

@@ -17,6 +17,13 @@ struct labelled {
     char label[24];
 };
 
+/* Its function lies as far behind its beginning as a filter's does in what a probe function is handed. */
+struct stepper {
+    void* before[5];
+    int (*step)(struct stepper* stepper);
+    char* text;
+};
+
 #ifdef __cplusplus
 #define LETTERS(first, second) (second)
 extern "C" {
@@ -25,6 +32,7 @@ extern "C" {
 #endif
 const char* written_into(char* scratch, const char* text, int number);
 int released(void* page, int number);
+int changed(char* text, int number);
 extern int counted[4];
 #ifdef __cplusplus
 }
@@ -54,6 +62,13 @@ LTTNG_UST_TRACEPOINT_EVENT(computed, by_value,
 LTTNG_UST_TRACEPOINT_EVENT(computed, part, LTTNG_UST_TP_ARGS(const struct labelled*, labelled, int, skip),
                            LTTNG_UST_TP_FIELDS(lttng_ust_field_string(label, labelled->label + (skip ? 2 : 0))
                                                    lttng_ust_field_integer(int, number, labelled->number)))
+LTTNG_UST_TRACEPOINT_EVENT(computed, steps, LTTNG_UST_TP_ARGS(const char*, text, struct stepper*, stepper),
+                           LTTNG_UST_TP_FIELDS(lttng_ust_field_string(text, text)
+                                                   lttng_ust_field_integer(int, steps,
+                                                                           stepper->step(stepper))))
+LTTNG_UST_TRACEPOINT_EVENT(computed, maybe, LTTNG_UST_TP_ARGS(const char*, text, char*, same, int, number),
+                           LTTNG_UST_TP_FIELDS(lttng_ust_field_string(text, text) lttng_ust_field_integer(
+                               int, number, number > 3 ? changed(same, number) : number)))
 LTTNG_UST_TRACEPOINT_EVENT(computed, counts, LTTNG_UST_TP_ARGS(const char*, text),
                            LTTNG_UST_TP_FIELDS(lttng_ust_field_integer(int, count, ++counted[0])
                                                    lttng_ust_field_string(text, text)))
