@@ -176,19 +176,19 @@ private:
         return static_cast<uint64_t>(value) >= static_cast<uint64_t>(first) &&
                static_cast<uint64_t>(value) <= static_cast<uint64_t>(last);
     }
+    // nullptr: it has none.
+    static const char* label_of(const plumb_event_field& field, int64_t value) {
+        const uint32_t ends = (field.flags & PLUMB_FIELD_RANGES) != 0 ? 2 : 1;
+        for (uint32_t i = 0; i + ends <= field.label_count; i += ends)
+            if (is_from_to(field, value, field.labels[i].value, field.labels[i + ends - 1].value))
+                return field.labels[i].name;
+        return nullptr;
+    }
     Value with_label(Value value, uint64_t field_index) const {
         if (value.kind != Value::Kind::integer || field_index >= info_.field_count) return value;
-        const plumb_event_field& field = info_.fields[field_index];
-        value.label = Value::Label::lacks;
-        const uint32_t ends = (field.flags & PLUMB_FIELD_RANGES) != 0 ? 2 : 1;
-        for (uint32_t i = 0; i + ends <= field.label_count; i += ends) {
-            const int64_t first = field.labels[i].value, last = field.labels[i + ends - 1].value;
-            if (!is_from_to(field, static_cast<int64_t>(value.integer), first, last)) continue;
-            const char* const name = field.labels[i].name;
-            value.set_text({name, static_cast<uint32_t>(__builtin_strlen(name))});
-            value.label = Value::Label::has;
-            break;
-        }
+        const char* const name = label_of(info_.fields[field_index], static_cast<int64_t>(value.integer));
+        value.label = name != nullptr ? Value::Label::has : Value::Label::lacks;
+        if (name != nullptr) value.set_text({name, static_cast<uint32_t>(__builtin_strlen(name))});
         return value;
     }
     Value float_at(uint32_t begin, uint8_t type) const {
