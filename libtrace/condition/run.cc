@@ -176,12 +176,15 @@ private:
         return static_cast<uint64_t>(value) >= static_cast<uint64_t>(first) &&
                static_cast<uint64_t>(value) <= static_cast<uint64_t>(last);
     }
-    // nullptr: it has none.
+    // nullptr: it has none. A step of one or two, as it may be, is what gcc 12 makes two loops of at -O3 (-fversion-loops-for-strides),
+    // one of which found nothing.
     static const char* label_of(const plumb_event_field& field, int64_t value) {
-        const uint32_t ends = (field.flags & PLUMB_FIELD_RANGES) != 0 ? 2 : 1;
-        for (uint32_t i = 0; i + ends <= field.label_count; i += ends)
-            if (is_from_to(field, value, field.labels[i].value, field.labels[i + ends - 1].value))
-                return field.labels[i].name;
+        const bool has_ranges = (field.flags & PLUMB_FIELD_RANGES) != 0;
+        for (uint32_t i = 0; i < field.label_count; i++) {
+            const plumb_event_label& first = field.labels[i];
+            if (has_ranges && ++i == field.label_count) break;
+            if (is_from_to(field, value, first.value, field.labels[i].value)) return first.name;
+        }
         return nullptr;
     }
     Value with_label(Value value, uint64_t field_index) const {
