@@ -72,8 +72,8 @@ TEST(KernelFormat, HasLabelsOfNumbersAlone) {
         const KernelEvent event =
             parse("x", format_of("y", "5", field, "\"%s\", __print_symbolic(REC->a, " + symbols + ")"));
         std::vector<std::string> shown;
-        for (const auto& [value, name] : event.description.fields.at(0).labels)
-            shown.push_back(fmt::format("{} {}", value, name));
+        for (const EventLabel& label : event.description.fields.at(0).labels)
+            shown.push_back(fmt::format("{} {}", label.first, label.name));
         return shown;
     };
     EXPECT_THAT(labels("{ 1, \"ONE\" }, { 0x10, \"HEX\" }, { 3, \"THREE\" }"),
@@ -136,8 +136,8 @@ TEST(KernelFormat, ShowsConstantStringsAsTheKernelListsThem) {
     const auto event = parser.parse("rcu", format);
     ASSERT_TRUE(event);
     std::vector<std::string> labels;
-    for (const auto& [value, name] : event->description.fields.at(0).labels)
-        labels.push_back(fmt::format("{:#x} {}", static_cast<std::uint64_t>(value), name));
+    for (const EventLabel& label : event->description.fields.at(0).labels)
+        labels.push_back(fmt::format("{:#x} {}", static_cast<std::uint64_t>(label.first), label.name));
     EXPECT_THAT(labels, ElementsAre("0xffffffff82000008 a", "0xffffffff82000010 b \\\"c\\\"", "0x40 "));
     EXPECT_EQ(event->description.fields[1].type, PLUMB_FIELD_INTEGER);
     EXPECT_EQ(parse("rcu", format).description.fields.at(0).type, PLUMB_FIELD_INTEGER); /* nothing is known */
