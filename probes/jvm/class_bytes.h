@@ -96,4 +96,15 @@ static inline void plumb_set_u32(struct plumb_class_output* output, size_t place
     plumb_set_u16(output, place + 2, value);
 }
 
+/* An attribute, whose length is known at its end. */
+static inline size_t plumb_begin_attribute(struct plumb_class_output* output, uint32_t name_index) {
+    plumb_write_u16(output, name_index);
+    plumb_write_u32(output, 0);
+    return output->bytes;
+}
+
+static inline void plumb_end_attribute(struct plumb_class_output* output, size_t begin) {
+    plumb_set_u32(output, begin - 4, (uint32_t)(output->bytes - begin));
+}
+
 #endif

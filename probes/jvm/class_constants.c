@@ -166,3 +166,13 @@ uint32_t plumb_add_method(struct plumb_constants* constants, uint32_t class_inde
     plumb_write_u16(&constants->added, pair_index);
     return index;
 }
+
+struct plumb_utf8 plumb_next_attribute(const struct plumb_constants* constants,
+                                       struct plumb_class_input* input, struct plumb_class_input* content) {
+    const struct plumb_utf8 name = plumb_utf8_constant(constants, plumb_get_u16(input));
+    const uint32_t bytes = plumb_get_u32(input);
+    const uint8_t* const at = plumb_get_bytes(input, bytes);
+    *content = (struct plumb_class_input){at, at ? at + bytes : NULL, !at};
+    if (!name.at) input->failed = true;
+    return name;
+}

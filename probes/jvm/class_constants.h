@@ -43,4 +43,8 @@ uint32_t plumb_add_class(struct plumb_constants* constants, struct plumb_utf8 na
 uint32_t plumb_add_method(struct plumb_constants* constants, uint32_t class_index, const char* name,
                           const char* type);
 
+/* What the attribute that comes next is called, and its content; behind it. */
+struct plumb_utf8 plumb_next_attribute(const struct plumb_constants* constants,
+                                       struct plumb_class_input* input, struct plumb_class_input* content);
+
 #endif
