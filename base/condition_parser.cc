@@ -157,6 +157,7 @@ private:
         default:
             if (is_digit(peek())) return number();
             if (is_name_start(peek())) return field();
+            if (peek() == '$') return wrong(column, "names stand alone: vpid, not $ctx.vpid");
             return wrong(column, at_ == tree_.source.size()
                                      ? "something is missing here"
                                      : "this is no field, number or text in quotation marks");
@@ -324,6 +325,21 @@ Error condition_error(const std::string& source, std::size_t column, const std::
 
 Result<ConditionTree> parse_condition(std::string_view text) {
     return ConditionParser(text).parse();
+}
+
+std::vector<std::string> texts_like_patterns(const ConditionTree& tree) {
+    std::vector<std::string> lines;
+    for (const ConditionNode& node : tree.nodes) {
+        const bool is_equal = node.op == ConditionOperator::equal;
+        if (!is_equal && node.op != ConditionOperator::unequal) continue;
+        const auto side = {&tree.nodes[node.left], &tree.nodes[node.right]};
+        for (const ConditionNode* const text : side) {
+            if (text->kind != ConditionKind::text || text->text.find('*') == std::string::npos) continue;
+            lines.push_back(fmt::format(R"({} takes the star in "{}" for itself: {} compares with a pattern)",
+                                        is_equal ? "==" : "!=", text->text, is_equal ? "~" : "!~"));
+        }
+    }
+    return lines;
 }
 
 } // namespace plumb

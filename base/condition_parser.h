@@ -78,6 +78,9 @@ struct ConditionTree {
 
 Result<ConditionTree> parse_condition(std::string_view text);
 
+/* A line for each text with a star that == or != compares with: other tracers take it for a pattern there. */
+std::vector<std::string> texts_like_patterns(const ConditionTree& tree);
+
 /* An error that shows the text, and points at a column of it. */
 Error condition_error(const std::string& source, std::size_t column, const std::string& what);
 

@@ -71,6 +71,7 @@ int run_flame(const FlameOptions& options) {
     EventFilter filter(reader, options.filter);
     if (Status understood = filter.take_condition(); !understood)
         return complain(understood.error().with("--where"));
+    warn_of_condition("--where", options.filter.condition);
     CallTree tree(reader, options.tree);
     while (const Event* const event = reader.next())
         if (!event->info->is_statedump && filter.wants(*event)) tree.add(*event);

@@ -1,7 +1,9 @@
 #include "cli/option_checks.h"
 
+#include "base/condition_parser.h"
 #include "base/glob.h"
 #include "base/output_buffer.h"
+#include "cli/output.h"
 #include "consumerd/event/log_levels.h"
 
 #include <fmt/format.h>
@@ -57,6 +59,13 @@ CLI::Validator is_number(const std::string& what, std::uint64_t least, std::uint
             return fmt::format("\"{}\" is not {}", escaped(text), what);
         },
         "");
+}
+
+void warn_of_condition(const std::string& what, const std::string& condition) {
+    const auto tree = parse_condition(condition);
+    if (!tree) return;
+    for (const std::string& line : texts_like_patterns(*tree))
+        say_error(fmt::format("warning: {}: {}", what, line));
 }
 
 } // namespace plumb

@@ -26,6 +26,9 @@ inline CLI::Validator is_process_id() {
     return is_number("a process id", 1);
 }
 
+/* A condition that was understood: says where it may mean something else than its writer does. `what`: "--filter". */
+void warn_of_condition(const std::string& what, const std::string& condition);
+
 } // namespace plumb
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/glob.h"
 #include "cli/jvm_methods.h"
+#include "cli/option_checks.h"
 #include "consumerd/control/context_names.h"
 #include "consumerd/control/control_groups.h"
 #include "consumerd/control/rule_condition.h"
@@ -367,8 +368,10 @@ Status check_conditions(const RecordOptions& options) {
         const auto tree = parse_rule_condition(condition);
         return tree ? ok() : Status(tree.error().with("{}", of));
     };
-    for (const std::string& filter : options.filters)
+    for (const std::string& filter : options.filters) {
         if (Status sound = check(filter, "--filter"); !sound) return sound;
+        warn_of_condition("--filter", filter);
+    }
     if (Status sound = check(options.filter, "--filter"); !sound) return sound;
     for (std::size_t i = 0; i < options.event_conditions.size() && i < options.events.size(); i++) {
         const std::string option = "-e " + options.events[i];
@@ -377,6 +380,7 @@ Status check_conditions(const RecordOptions& options) {
             return Error("{} leaves events out, all of them, and has no filter.", option)
                 .hint("Give the filter to what is recorded, and turn it round: -e 'shop:* if !(id == 7)'.");
         if (Status sound = check(condition, option); !sound) return sound;
+        warn_of_condition(option, condition);
         if (Status sound = check(both_conditions(condition, options.filter), option + " with --filter");
             !sound)
             return sound;

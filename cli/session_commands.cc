@@ -68,8 +68,10 @@ void add_rules(CLI::App& command, RuleWords& words, const char* patterns_help) {
 
 Result<Json> rules_as_json(const RuleWords& words) {
     std::string filter;
-    for (const std::string& each : words.filters)
+    for (const std::string& each : words.filters) {
+        warn_of_condition("--filter", each);
         filter = both_conditions(filter, each);
+    }
     std::vector<Who> whom;
     for (const std::uint32_t process_id : words.process_ids)
         whom.push_back(Who::process(process_id));
@@ -87,6 +89,7 @@ Result<Json> rules_as_json(const RuleWords& words) {
         /* "if" alone is a condition that is missing, and not none. */
         if (const std::size_t begin = condition.find_first_not_of(" \t\n"); begin != std::string::npos)
             condition.erase(0, begin);
+        warn_of_condition(pattern, condition);
         const bool excludes = pattern.starts_with('!');
         Rule rule;
         rule.pattern = pattern;

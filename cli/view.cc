@@ -186,6 +186,7 @@ int run_view(ViewOptions options) {
     EventFilter filter(reader, options.filter);
     if (Status understood = filter.take_condition(); !understood)
         return complain(understood.error().with("--where"));
+    warn_of_condition("--where", options.filter.condition);
     for (const std::string& pattern : filter.idle_patterns()) {
         const std::string name = filter.without_system(pattern);
         warn(fmt::format(

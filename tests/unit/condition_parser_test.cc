@@ -214,6 +214,15 @@ TEST(ConditionParser, BoundsWhatItReads) {
     EXPECT_TRUE(shape("!" + one_more).starts_with("the condition is too long:"));
 }
 
+TEST(ConditionParser, KnowsTextsThatLookLikePatterns) {
+    const auto lines = [](std::string_view text) { return texts_like_patterns(*parse_condition(text)); };
+    EXPECT_EQ(
+        lines(R"(path == "/api/*" && ("*" != comm || size == 3))"),
+        (std::vector<std::string>{R"(== takes the star in "/api/*" for itself: ~ compares with a pattern)",
+                                  R"(!= takes the star in "*" for itself: !~ compares with a pattern)"}));
+    EXPECT_TRUE(lines(R"(path ~ "/api/*" && path == "/api/?" && a * b == 4 && path < "*")").empty());
+}
+
 TEST(ConditionParser, ReadsWhateverThereIs) {
     constexpr std::string_view pieces[] = {
         "a",  "a.b", "[3]", "(",  ")",  "||", "&&", "==", "~", "!", "-", "0x",
