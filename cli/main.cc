@@ -5,6 +5,7 @@
 #include "base/output_buffer.h"
 #include "cli/command.h"
 #include "cli/launch.h"
+#include "cli/other_tracers.h"
 #include "cli/output.h"
 #include "cli/own_limits.h"
 #include "consumerd/kernel/tracing_instances.h"
@@ -13,7 +14,6 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
-#include <map>
 #include <new>
 #include <sstream>
 #include <string>
@@ -84,20 +84,6 @@ int complain(const Error& error) {
 
 namespace {
 
-/* What other tracers call it. */
-std::string by_another_name(const std::string& wanted) {
-    static const std::map<std::string_view, const char*> known = {
-        {"help", "`plumb COMMAND --help` explains one"},
-        {"enable-event", "`plumb enable SESSION PATTERN`; `plumb record -e PATTERN`, -k for the kernel's"},
-        {"disable-event", "`plumb disable SESSION PATTERN`"},
-        {"enable-rotation", "`plumb create --rotate-period` and --rotate-size"},
-        {"report", "`plumb view DIR`"},
-        {"script", "`plumb view --json DIR`"},
-        {"trace", "`plumb record -- COMMAND`, and `plumb view DIR`"}};
-    const auto found = known.find(wanted);
-    return found == known.end() ? "" : fmt::format("{}. ", found->second);
-}
-
 /* A command that there is not. The library would call it an argument that was not expected. */
 plumb::Status check_command(const CLI::App& app, int argc, char** argv) {
     if (argc < 2 || argv[1][0] == '-') return plumb::ok();
@@ -107,12 +93,12 @@ plumb::Status check_command(const CLI::App& app, int argc, char** argv) {
     const std::string wanted = argv[1];
     if (std::find(names.begin(), names.end(), wanted) != names.end()) return plumb::ok();
     const std::vector<std::string> similar = plumb::similar_names(wanted, names);
-    const std::string other = by_another_name(wanted);
+    const std::string other = plumb::command_elsewhere(wanted);
     return plumb::Error("There is no command `{}`{}.", wanted,
                         similar.empty() || !other.empty()
                             ? ""
                             : fmt::format("; one of a name like it is `{}`", similar.front()))
-        .hint("{}`plumb --help` lists them.", other);
+        .hint("{}{}`plumb --help` lists them.", other, other.empty() ? "" : " ");
 }
 
 /* "--rotate=10s" is not taken for --rotate. */
@@ -123,12 +109,25 @@ void forbid_values_of_flags(CLI::App& app) {
         forbid_values_of_flags(*command);
 }
 
+/* Of the words that nobody expected, what the first one means that other tracers have. */
+std::string meant_by(const std::string& command, const std::string& complaint) {
+    std::istringstream words(complaint.substr(0, complaint.find('\n')));
+    for (std::string word; words >> word;) {
+        const std::string meant = word.starts_with('-') ? plumb::option_elsewhere(command, word) : "";
+        if (!meant.empty()) return meant + "\n";
+    }
+    return "";
+}
+
 /* As CLI11 says it, and as a person would. */
-std::string in_plain_words(const std::string& complaint) {
+std::string in_plain_words(const std::string& command, std::string complaint) {
     constexpr std::string_view override = " was given a disallowed flag override";
     const std::size_t at = complaint.find(override);
-    if (at == std::string::npos) return complaint;
-    return "--" + complaint.substr(0, at) + " takes no value" + complaint.substr(at + override.size());
+    if (at != std::string::npos)
+        return "--" + complaint.substr(0, at) + " takes no value" + complaint.substr(at + override.size());
+    if (const std::size_t end = complaint.find('\n'); end != std::string::npos)
+        complaint.insert(end + 1, meant_by(command, complaint));
+    return complaint;
 }
 
 /* The whole command line, from its words to the exit status. */
@@ -153,7 +152,8 @@ int run(int argc, char** argv) {
         const int status = app.exit(wrong, help, complaint);
         plumb::put_out(help.str());
         if (!complaint.str().empty())
-            plumb::put_error("plumb: " + plumb::without_controls(in_plain_words(complaint.str())));
+            plumb::put_error("plumb: " + plumb::without_controls(
+                                             in_plain_words(argc > 1 ? argv[1] : "", complaint.str())));
         return status == 0 ? 0 : 2;
     } catch (const std::bad_alloc&) {
         plumb::put_error("plumb: Memory ran out (`ulimit -v`, `-d`, or a memory limit of the container?).\n");

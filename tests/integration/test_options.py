@@ -80,6 +80,18 @@ class Refused(unittest.TestCase):
             self.refused("--nosuch", command, "--nosuch", *([self.folder] if command in ("view", "contention") else []))
             self.refused("plumb: ", command, "--nosuch")
 
+    def test_options_of_other_tracers(self):
+        """Refused as all that there are not, and what they are called here is said."""
+        for meant, *words in (("expected: -u\nPrograms' events are meant anyway: leave it out.\nRun with --help", "enable", "web", "-u", "shop:*"),
+                              ("The session stands first", "enable", "--session=web", "shop:*"),
+                              ("`plumb create SESSION -k PATTERN`", "enable", "web", "-k", "sched_switch"),
+                              ("It is called --log-level here.", "record", "--loglevel=INFO", "--", "true"),
+                              ("`--context callstack`.", "record", "-g", "--", "true"),
+                              ("It is called --all here.", "destroy", "-a"),
+                              ("`plumb view --json` has each field by its name.", "view", "--fields=trace", ".")):
+            self.refused(meant, *words)
+        self.refused("There is no command `add-context`. `plumb create SESSION --context LIST`", "add-context", "-u", "-t", "vpid")
+
     def test_commands_that_are_not_there(self):
         self.refused("plumb: There is no command `recrod`; one of a name like it is `record`. `plumb --help` lists them.\n",
                      "recrod", "-o", "trace", "--", "true")
