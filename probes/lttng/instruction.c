@@ -157,9 +157,8 @@ static void take_group_5(struct reading* from) {
         found->flow = FLOW_CALL_BY;
         found->displacement = operand->displacement;
         return;
-    case 4: /* a tail call by a pointer in memory; what has an index, or is in a register, may be a table of places here */
-        found->flow = operand->mod == 3 || operand->has_index ? FLOW_UNKNOWN : FLOW_LEAVE;
-        found->is_pure = true;
+    case 4: /* by a pointer, which may be one to a place here, as one of a table is */
+        found->flow = FLOW_UNKNOWN;
         return;
     case 6:
         found->is_pure = true;

@@ -100,6 +100,22 @@ static bool is_without_return(const struct place* place, struct instruction foun
     return found.flow == FLOW_CALL && place->is_behind_canary;
 }
 
+/* A call that is a jump to somewhere: whom it calls writes over where it would come back to (retpolines). */
+static bool is_jump_by_call(struct instruction found) {
+    const uintptr_t target = (uintptr_t)found.target;
+    if (found.flow != FLOW_CALL || target < graph.code.begin || target >= graph.code.end) return false;
+    const struct instruction first =
+        read_instruction(found.target, (const unsigned char*)graph.code.end, false);
+    return first.stored_at == 0;
+}
+
+/* To what was put there just before. */
+static bool is_jump_by_return(const struct place* place, struct instruction found) {
+    if (found.flow != FLOW_LEAVE || !place->has_previous) return false;
+    const struct place* const before = &graph.places[place->previous];
+    return before->stored_at == 0 || before->frame_bytes != 0;
+}
+
 static void go_to_next(const struct place* from, const unsigned char* at) {
     const bool is_new = place_of(at) == NOWHERE;
     go_to(at);
@@ -133,7 +149,8 @@ static void look_at(struct place* place, int32_t filter_at, int32_t reserve_at) 
     place->reads_canary = found.reads_canary;
     place->is_filter = found.flow == FLOW_CALL_BY && found.displacement == filter_at;
     place->is_reserve = found.flow == FLOW_CALL_BY && found.displacement == reserve_at;
-    graph.is_unknown = graph.is_unknown || found.flow == FLOW_UNKNOWN;
+    graph.is_unknown = graph.is_unknown || found.flow == FLOW_UNKNOWN || is_jump_by_call(found) ||
+                       is_jump_by_return(place, found);
     if (found.flow == FLOW_LEAVE || graph.is_unknown || is_without_return(place, found)) return;
     const unsigned char* const next = place->at + found.length;
     const bool branches = found.flow == FLOW_BRANCH, is_canary = branches && asks_canary(place);

@@ -127,6 +127,13 @@ TEST(LttngPureCode, WhatWritesMayDoAsItLikes) {
 TEST(LttngPureCode, OfWhatIsNotUnderstoodNothingIsBelieved) {
     EXPECT_FALSE(judged(begin_function + reserve_past() + Code{0xff, 0xe0} + ask + ret).is_pure)
         << "jmp *%rax";
+    EXPECT_FALSE(judged(begin_function + Code{0x74, 0x02, 0xff, 0x20} + reserve_past() + ask + ret).is_pure)
+        << "jmp *(%rax)";
+    EXPECT_FALSE(judged(begin_function + Code{0x74, 0x02, 0x50, 0xc3} + reserve_past() + ask + ret).is_pure)
+        << "push %rax; ret";
+    /* je 1f; call 2f; pause; jmp .-2; 2: mov %rax,(%rsp); ret; 1: */
+    const Code retpoline{0xe8, 4, 0, 0, 0, 0xf3, 0x90, 0xeb, 0xfc, 0x48, 0x89, 0x04, 0x24, 0xc3};
+    EXPECT_FALSE(judged(begin_function + Code{0x74, 14} + retpoline + reserve_past() + ask + ret).is_pure);
     EXPECT_FALSE(judged(begin_function + reserve_past() + Code{0x06} + ask + ret).is_pure);
     EXPECT_FALSE(judged(begin_function + reserve_past() + Code{0xe9, 0, 0, 0, 0x10} + ask + ret).is_pure)
         << "out of the object";
