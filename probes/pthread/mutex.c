@@ -51,7 +51,7 @@ PLUMB_TRACED int mutex_lock_contended(pthread_mutex_t* mutex, const struct plumb
 #define PRIORITY_CEILING_BITS 0xfff80000u
 
 static inline int may_be_tried(const pthread_mutex_t* mutex) {
-    return (mutex->__data.__kind & (KIND_ROBUST | KIND_PRIORITY_PROTECT)) == 0;
+    return (mutex->__data.__kind & (KIND_ROBUST | KIND_PRIORITY_PROTECT)) == 0 && plumb_may_try();
 }
 
 static inline int is_held(const pthread_mutex_t* mutex) {
@@ -61,7 +61,7 @@ static inline int is_held(const pthread_mutex_t* mutex) {
 }
 #else
 static inline int may_be_tried(const pthread_mutex_t* mutex) {
-    return (void)mutex, 1;
+    return (void)mutex, plumb_may_try();
 }
 static inline int is_held(const pthread_mutex_t* mutex) {
     return (void)mutex, 0;

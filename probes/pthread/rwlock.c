@@ -48,7 +48,8 @@ static int rwlock_try(pthread_rwlock_t* rwlock, enum mode mode) {
 
 PLUMB_TRACED int rwlock_lock_traced(pthread_rwlock_t* rwlock, enum mode mode, const struct plumb_limit* limit,
                                     void* caller) {
-    const int status = PLUMB_LIKELY(limit_usable(limit)) ? rwlock_try(rwlock, mode) : EINVAL;
+    int status = EINVAL;
+    if (PLUMB_LIKELY(limit_usable(limit))) status = plumb_may_try() ? rwlock_try(rwlock, mode) : EAGAIN;
     if (PLUMB_UNLIKELY(status != 0)) return rwlock_lock_contended(rwlock, mode, limit, status, caller);
     plumb_after_lock();
     plumb_trace(pthread, rwlock_acquired, rwlock, (uint8_t)mode, 0);

@@ -20,7 +20,7 @@ PLUMB_TRACED int spin_lock_contended(pthread_spinlock_t* spin, int status, void*
 }
 
 PLUMB_TRACED int spin_lock_traced(pthread_spinlock_t* spin, void* caller) {
-    const int status = plumb_real.spin_trylock(spin);
+    const int status = plumb_may_try() ? plumb_real.spin_trylock(spin) : EAGAIN;
     if (PLUMB_UNLIKELY(status != 0)) return spin_lock_contended(spin, status, caller);
     plumb_after_lock();
     plumb_trace(pthread, spin_acquired, spin, 0);

@@ -53,6 +53,16 @@ static inline uint64_t plumb_waited_ns(uint64_t began_ns) {
 }
 
 /*
+ * ThreadSanitizer learns in which order locks are taken from calls that wait for them; from attempts it learns nothing. In
+ * a program with it, nothing may be tried before the call.
+ */
+extern void __tsan_acquire(void* address)
+    __attribute__((weak)); // NOLINT(bugprone-reserved-identifier): its own
+static inline int plumb_may_try(void) {
+    return PLUMB_LIKELY(&__tsan_acquire == NULL);
+}
+
+/*
  * When a lock call gives up. `clock` is looked at only in calls that name one; `when` is NULL in calls that
  * wait for ever.
  */

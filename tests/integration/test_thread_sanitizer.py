@@ -83,6 +83,51 @@ int main(void) {
 }
 """
 
+# Taken in both orders, by one thread.
+INVERTED = r"""
+#include <pthread.h>
+#include <stdio.h>
+static pthread_mutex_t mutex[2] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
+static pthread_rwlock_t rwlock[2] = {PTHREAD_RWLOCK_INITIALIZER, PTHREAD_RWLOCK_INITIALIZER};
+int main(void) {
+    for (int i = 0; i < 2; i++) {
+        pthread_mutex_lock(&mutex[i]);
+        pthread_mutex_lock(&mutex[!i]);
+        pthread_mutex_unlock(&mutex[!i]);
+        pthread_mutex_unlock(&mutex[i]);
+        pthread_rwlock_wrlock(&rwlock[i]);
+        pthread_rwlock_rdlock(&rwlock[!i]);
+        pthread_rwlock_unlock(&rwlock[!i]);
+        pthread_rwlock_unlock(&rwlock[i]);
+    }
+    return 0;
+}
+"""
+
+# A string that another thread writes.
+RACE = r"""
+#include <plumb/tracepoint.h>
+#include <pthread.h>
+PLUMB_EVENT(sanitized, racing, (string, text))
+static char text[40];
+static pthread_barrier_t begin;
+static void* write_there(void* unused) {
+    pthread_barrier_wait(&begin);
+    for (int i = 0; i < 20000; i++) text[5] = 'a' + i % 26;
+    return unused;
+}
+int main(void) {
+    pthread_t thread;
+    __builtin_memset(text, 'x', 39);
+    pthread_barrier_init(&begin, NULL, 2);
+    pthread_create(&thread, NULL, write_there, NULL);
+    pthread_barrier_wait(&begin);
+    for (int i = 0; i < 20000; i++) plumb_trace(sanitized, racing, text);
+    pthread_join(thread, NULL);
+    return 0;
+}
+"""
+
 
 class ThreadSanitizer(unittest.TestCase):
     def setUp(self):
@@ -115,6 +160,23 @@ class ThreadSanitizer(unittest.TestCase):
         done = self.record(self.build(CONDITIONS), "--preload", "pthread")
         self.assertEqual(done.stdout, "ETIMEDOUT, not at once\nsignalled\n")
         self.assertRegex(done.stderr, r" 2  pthread:cond_wait_end")
+
+    def reports(self, *words):
+        done = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
+        return done.returncode, done.stderr.count("WARNING: ThreadSanitizer: lock-order-inversion"), done.stderr.count("WARNING: ThreadSanitizer: data race")
+
+    def test_inverted_locks_are_reported_as_without(self):
+        program, trace = self.build(INVERTED), self.directory / "trace"
+        bare = self.reports(program)
+        self.assertEqual(bare, (66, 2, 0))
+        self.assertEqual(self.reports(PLUMB, "record", "-o", trace, "--preload", "pthread", "--", program), bare)
+
+    def test_races_in_strings_are_reported(self):
+        program, trace = self.build(RACE, *OBJECTS), self.directory / "trace"
+        self.assertEqual(self.reports(program), (0, 0, 0))  # nothing is read
+        status, _, races = self.reports(PLUMB, "record", "-o", trace, "--mode", "block", "--", program)
+        self.assertEqual(status, 66)
+        self.assertGreater(races, 0)
 
 
 if __name__ == "__main__":

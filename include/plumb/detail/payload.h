@@ -64,7 +64,7 @@ static inline void plumb_payload_begin(struct plumb_payload* payload, unsigned c
         __builtin_memset(buffer + fixed_bytes / 8 * 8, 0, 8);
 }
 
-/* Threads hand scratch buffers on to each other in the runtime, which ThreadSanitizer does not see. */
+/* Threads hand scratch buffers on to each other in the runtime, and strings are read there, which ThreadSanitizer does not see. */
 #if defined(__SANITIZE_THREAD__)
 #define PLUMB_THREAD_SANITIZER_ 1
 #elif defined(__has_feature)
@@ -73,12 +73,16 @@ static inline void plumb_payload_begin(struct plumb_payload* payload, unsigned c
 #endif
 #endif
 #ifdef PLUMB_THREAD_SANITIZER_
-void __tsan_acquire(void* address); // NOLINT(bugprone-reserved-identifier): its own
-void __tsan_release(void* address); // NOLINT(bugprone-reserved-identifier)
+void __tsan_acquire(void* address);                         // NOLINT(bugprone-reserved-identifier): its own
+void __tsan_release(void* address);                         // NOLINT(bugprone-reserved-identifier)
+void __tsan_read_range(void* address, unsigned long bytes); // NOLINT(bugprone-reserved-identifier)
 /* One word for all of them: a use begins at another place in the buffer than the one before. */
 #define PLUMB_TAKE_FROM_OTHERS_() __tsan_acquire((void*)(uintptr_t)&plumb_scratch_acquire)
 #define PLUMB_HAND_TO_OTHERS_() __tsan_release((void*)(uintptr_t)&plumb_scratch_acquire)
+#define PLUMB_WAS_READ_(from, bytes) \
+    ((from) ? __tsan_read_range((void*)(uintptr_t)(from), (unsigned long)(bytes)) : (void)0)
 #else
+#define PLUMB_WAS_READ_(from, bytes) ((void)0)
 #define PLUMB_TAKE_FROM_OTHERS_() ((void)0)
 #define PLUMB_HAND_TO_OTHERS_() ((void)0)
 #endif
@@ -164,6 +168,7 @@ static inline void plumb_put_string(struct plumb_payload* payload, const char* f
         bytes = room;
         payload->cut++;
     }
+    PLUMB_WAS_READ_(from, bytes);
     payload->at += bytes + 1;
     payload->room -= bytes;
 }
