@@ -217,8 +217,10 @@ std::string summary_json(const RecordSummary& summary) {
     const DrainTotals& totals = summary.totals;
     Json disturbed = Json::array();
     for (const Disturbed& each : summary.disturbed)
-        disturbed.push_back(
-            {{"pid", each.process_id}, {"tid", each.thread_id}, {"system_call", each.system_call}});
+        disturbed.push_back({{"pid", each.process_id},
+                             {"tid", each.thread_id},
+                             {"system_call", each.system_call},
+                             {"switched", each.is_at_end ? "off" : "on"}});
     Json root;
     root["trace"] = summary.chunk ? summary.chunk->path : summary.directory;
     if (summary.chunk)

@@ -374,10 +374,10 @@ void Recorder::take(const Report& report) {
     for (const Unreachable& each : report.unreachable)
         if (!names(summary_.unreachable, each)) summary_.unreachable.push_back(each);
     asleep_.insert(report.asleep.begin(), report.asleep.end());
+    summary_.disturbed.insert(summary_.disturbed.end(), report.disturbed.begin(), report.disturbed.end());
     if (!is_closing_) return;
     switched_off_.insert(report.acknowledged.begin(), report.acknowledged.end());
     switched_off_.insert(report.ended.begin(), report.ended.end());
-    summary_.disturbed.insert(summary_.disturbed.end(), report.disturbed.begin(), report.disturbed.end());
 }
 
 } // namespace plumb

@@ -136,5 +136,39 @@ int main(int count, char** arguments) {
         self.record_stopped(process)
 
 
+class Interrupted(TracedProgramTest):
+    """A call that the signal ends, since no thread of the process may be interrupted unseen: at both ends of a recording."""
+    PROGRAM = """
+#include <errno.h>
+#include <poll.h>
+#include <plumb/tracepoint.h>
+#include <stdio.h>
+PLUMB_EVENT(late, ended, (int, result))
+int main(void) {
+    struct pollfd input = {0, POLLIN, 0};
+    int ended = 0;
+    puts("there");
+    fflush(stdout);
+    for (int result; (result = poll(&input, 1, -1)) != 1;) {
+        ended += result < 0 && errno == EINTR;
+        plumb_trace(late, ended, result);
+    }
+    printf("%d\\n", ended);
+}
+"""
+
+    def test_calls_that_were_interrupted_are_named(self):
+        with subprocess.Popen([self.program], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            self.assertEqual(process.stdout.readline(), "there\n")
+            recorder = subprocess.run([PLUMB, "record", "-o", self.trace, "-p", str(process.pid), "--duration", "300ms"], text=True,
+                                      stderr=subprocess.PIPE, timeout=60, check=True)
+            self.assertEqual(process.communicate("\n")[0], "2\n")
+        told = json.loads((self.trace / "summary.json").read_text())["disturbed"]
+        self.assertEqual([(each["pid"], each["system_call"], each["switched"]) for each in told],
+                         [(process.pid, "poll", "on"), (process.pid, "poll", "off")])
+        for when in ("on", "off"):
+            self.assertIn(f"its poll was interrupted (EINTR, or cut short) when it was switched {when}.", recorder.stderr)
+
+
 if __name__ == "__main__":
     unittest.main()
