@@ -375,6 +375,7 @@ static bool may_lay_out(struct traced_event* traced) {
         (const void*)(uintptr_t)traced->callback, code_around((const void*)(uintptr_t)traced->callback),
         offsetof(struct ust_event_common, run_filter), offsetof(struct ust_operations, reserve));
     traced->frame_bytes = purity.frame_bytes;
+    traced->asked_from = purity.asked_from;
     return purity.is_pure;
 #else
     return false;

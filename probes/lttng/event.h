@@ -65,6 +65,7 @@ struct traced_event {
     uint32_t words_bytes;       /* not 0: the values are the payload, as they are laid out */
     uint32_t integer_count;     /* not 0: there is nothing else among them */
     uint32_t frame_bytes;       /* with strings among them: what the probe function's frame has at most */
+    const void* asked_from;     /* likewise: where it asks the filter, by what was found in its code */
     uint32_t name_hash;
     uint32_t more_bytes; /* that a payload may take beyond what LTTng's takes */
     bool is_cut;         /* not all of its fields are recorded */

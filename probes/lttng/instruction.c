@@ -149,12 +149,12 @@ static void take_group_5(struct reading* from) {
     case 1:
         found->is_pure = writes_own_but_frame(from);
         return;
-    case 2: /* by a register, or what a register leads to */
-        found->flow = FLOW_CALL;
-        if (operand->mod == 3 || operand->has_index || operand->base == NO_REGISTER || operand->base == SP ||
-            operand->base == BP)
+    case 2: /* by what a register leads to; any other may be that as well, looked up before */
+        found->flow = FLOW_UNKNOWN;
+        if (operand->mod == 3 || operand->has_index || operand->base == SP ||
+            (operand->base == BP && from->has_frame_pointer))
             return;
-        found->flow = FLOW_CALL_BY;
+        found->flow = operand->base == NO_REGISTER ? FLOW_CALL : FLOW_CALL_BY;
         found->displacement = operand->displacement;
         return;
     case 4: /* by a pointer, which may be one to a place here, as one of a table is */

@@ -3,7 +3,9 @@
  * too, it is seen where they come back to: a path with a call in it leads there as well, and is not pure.
  *
  * The functions for writing lie in a struct of their own, and one of them may be as far from its beginning as the
- * filter is from that of an event's. Who calls it has begun to write before.
+ * filter is from that of an event's. Who calls it has begun to write before. So may a function of the provider's: then there are two
+ * questions, unless the other one is not seen as such, so whoever calls in another way by a pointer is not understood; and
+ * the filter looks from where it was asked.
  */
 #include "pure_code.h"
 
@@ -28,7 +30,7 @@ struct place {
     bool is_behind_canary; /* come to by whether that has changed */
     bool comes_unwritten;  /* it is come to from the beginning without a call by which writing begins */
     bool leads_to_filter;
-    bool is_reached;
+    bool ends; /* whatever way is taken from here, the question comes */
 };
 
 struct graph {
@@ -194,9 +196,8 @@ static bool mark_leading(void) {
     bool is_more = false;
     for (uint32_t i = graph.count; i-- > 0;) {
         struct place* const place = &graph.places[i];
-        const bool is_question = place->is_filter && place->comes_unwritten;
         if (place->leads_to_filter ||
-            !(is_question || leads(place->next_place) || leads(place->target_place)))
+            !(is_question(place) || leads(place->next_place) || leads(place->target_place)))
             continue;
         place->leads_to_filter = is_more = true;
     }
@@ -213,35 +214,38 @@ static bool is_clear(void) {
     return questions == 1 && beginnings == 1;
 }
 
-/* The frame grows there as often as a loop is gone through. */
-static bool comes_back(uint16_t from) {
-    for (uint32_t i = 0; i < graph.count; i++)
-        graph.places[i].is_reached = false;
-    graph.places[from].is_reached = true;
+static bool ends(uint16_t to) {
+    return to == NOWHERE || !graph.places[to].leads_to_filter || graph.places[to].ends;
+}
+
+/* In one it may be waited for what another thread does, and the frame may grow as often as it is gone through. */
+static bool has_loop(void) {
     for (bool is_more = true; is_more;) {
         is_more = false;
-        for (uint32_t i = 0; i < graph.count; i++) {
-            const struct place* const place = &graph.places[i];
-            if (!place->is_reached) continue;
-            for (unsigned way = 0; way < 2; way++) {
-                const uint16_t to = way == 0 ? place->next_place : place->target_place;
-                if (to == from) return true;
-                if (to == NOWHERE || graph.places[to].is_reached) continue;
-                graph.places[to].is_reached = is_more = true;
-            }
+        for (uint32_t i = graph.count; i-- > 0;) {
+            struct place* const place = &graph.places[i];
+            if (!place->leads_to_filter || place->ends) continue;
+            place->ends = is_question(place) || (ends(place->next_place) && ends(place->target_place));
+            is_more = is_more || place->ends;
         }
     }
+    for (uint32_t i = 0; i < graph.count; i++)
+        if (graph.places[i].leads_to_filter && !graph.places[i].ends) return true;
     return false;
 }
 
 static struct purity judge(void) {
-    struct purity purity = {false, 0};
+    struct purity purity = {false, 0, NULL};
     int32_t stored_at = INT32_MIN;
-    if (!graph.places[0].leads_to_filter || !is_clear()) return purity;
+    if (!graph.places[0].leads_to_filter || !is_clear() || has_loop()) return purity;
     for (uint32_t i = 0; i < graph.count; i++) {
         const struct place* const place = &graph.places[i];
-        if (!place->leads_to_filter || is_question(place)) continue;
-        if (!place->is_pure || (place->frame_bytes != 0 && comes_back((uint16_t)i))) return purity;
+        if (!place->leads_to_filter) continue;
+        if (is_question(place)) {
+            purity.asked_from = place->next;
+            continue;
+        }
+        if (!place->is_pure) return purity;
         purity.frame_bytes += place->frame_bytes;
         if (place->stored_at > stored_at) stored_at = place->stored_at;
     }
@@ -252,7 +256,7 @@ static struct purity judge(void) {
 
 struct purity purity_until_filter(const void* function, struct code code, int32_t filter_at,
                                   int32_t reserve_at) {
-    static const struct purity unknown = {false, 0};
+    static const struct purity unknown = {false, 0, NULL};
     if (code.end == 0 || code.end == UINTPTR_MAX) return unknown;
     const unsigned char* const begin = function;
     graph.code = code;

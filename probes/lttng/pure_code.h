@@ -13,8 +13,9 @@
 #include <stdint.h>
 
 struct purity {
-    bool is_pure;         /* false, too, if that can not be told */
-    uint32_t frame_bytes; /* that the function's frame has at most */
+    bool is_pure;           /* false, too, if that can not be told */
+    uint32_t frame_bytes;   /* that the function's frame has at most */
+    const void* asked_from; /* where the call of the filter returns to */
 };
 
 /* What a function does until it calls through the pointer that lies `filter_at` behind what a register leads to, `reserve_at`

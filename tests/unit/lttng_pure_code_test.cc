@@ -97,6 +97,7 @@ TEST(LttngPureCode, AFunctionThatOnlyComputesIsPure) {
     const purity found = judged(begin_function + reserve_past() + lay_out + ask + ret);
     EXPECT_TRUE(found.is_pure);
     EXPECT_EQ(found.frame_bytes, 8u + 0x40u);
+    EXPECT_NE(found.asked_from, nullptr);
     EXPECT_FALSE(judged(begin_function + lay_out + ret).is_pure) << "nobody is asked";
 }
 
@@ -187,9 +188,22 @@ TEST(LttngPureCode, WhereADebuggerStandsNothingIsSeen) {
     EXPECT_FALSE(judged(begin_function + reserve_past() + Code{0x74, 0x01, 0xcc} + ask + ret).is_pure);
 }
 
-TEST(LttngPureCode, ALoopEnds) {
+TEST(LttngPureCode, InALoopItMayWait) {
     const Code loop{0xff, 0xc8, 0x75, 0xfc}; // 1: dec %eax; jne 1b
-    EXPECT_TRUE(judged(begin_function + reserve_past() + loop + ask + ret).is_pure);
+    EXPECT_FALSE(judged(begin_function + reserve_past() + loop + ask + ret).is_pure);
+    EXPECT_TRUE(judged(begin_function + reserve_past() + ask + loop + ret).is_pure) << "behind the question";
+    EXPECT_TRUE(judged(begin_function + reserve_past() + Code{0x74, 0x02, 0x89, 0xc1} + ask + ret).is_pure)
+        << "two ways that meet";
+}
+
+TEST(LttngPureCode, TheQuestionIsNotMissed) {
+    const Code other{0xff, 0x50, 0x28}; // call *0x28(%rax): a virtual function
+    EXPECT_FALSE(judged(take_room + reserve_past() + other + Code{0xff, 0x55, 0x28} + ret).is_pure)
+        << "call *0x28(%rbp), which is no frame pointer";
+    EXPECT_FALSE(judged(begin_function + reserve_past() + other + Code{0xff, 0xd0} + ret).is_pure)
+        << "call *%rax";
+    EXPECT_FALSE(judged(begin_function + reserve_past() + other + Code{0xff, 0x54, 0x24, 0x08} + ret).is_pure)
+        << "call *0x8(%rsp)";
 }
 
 } // namespace
