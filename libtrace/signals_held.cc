@@ -1,10 +1,44 @@
 #include "signals_held.h"
 
 #include "runtime.h"
+#include "sanitizers.h"
+
+// A program may have ThreadSanitizer when we have not. It sees the functions of memory and text that we call, and nothing of what
+// puts the threads that do in order. So it does not look at a thread while that holds signals.
+#ifndef PLUMB_SANITIZED
+extern "C" {
+// NOLINTBEGIN: their own names
+void __tsan_acquire(void* address) __attribute__((weak));
+void AnnotateIgnoreReadsBegin(const char* file, int line) __attribute__((weak));
+void AnnotateIgnoreReadsEnd(const char* file, int line) __attribute__((weak));
+// NOLINTEND
+}
+#endif
 
 namespace plumb {
 
 namespace {
+
+#ifdef PLUMB_SANITIZED
+void begin_unwatched() {}
+void end_unwatched() {}
+#else
+// It begins before all constructors, and calls functions that we stand in front of when it is not ready.
+PLUMB_OF_EVERY_START bool is_watched;
+
+__attribute__((constructor)) void look_for_sanitizer() {
+    is_watched = &__tsan_acquire != nullptr && &AnnotateIgnoreReadsBegin != nullptr &&
+                 &AnnotateIgnoreReadsEnd != nullptr;
+}
+
+// They nest, and mean writes as well.
+void begin_unwatched() {
+    if (__builtin_expect(is_watched, 0)) AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
+}
+void end_unwatched() {
+    if (__builtin_expect(is_watched, 0)) AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
+}
+#endif
 
 constexpr uint64_t held_signals = ~(answering_signals | mask_of(SIGKILL) | mask_of(SIGSTOP));
 constexpr uint64_t c_library_signals = mask_of(32) | mask_of(33);
@@ -48,12 +82,16 @@ SignalsHeld::SignalsHeld()
     if (!inside_before_) hold.outermost = this;
     hold.inside = true;
     hold.alone = alone;
-    if (left) take_back_own_guards();
+    if (left)
+        take_back_own_guards(); // of whom was left by a jump, it is unwatched still
+    else
+        begin_unwatched();
 }
 
 SignalsHeld::~SignalsHeld() {
     hold.inside = inside_before_;
     hold.alone = alone_before_;
+    end_unwatched();
     if (!known_) return;
     uint64_t held = 0;
     const long error = sys::call(SYS_rt_sigprocmask, SIG_SETMASK, &before_, &held, kernel_mask_bytes);

@@ -128,18 +128,48 @@ int main(void) {
 }
 """
 
+# Plug-ins, each loaded by a thread of its own, one behind the other: what puts them in order is in the runtime.
+PLUGIN = r"""
+#include <plumb/tracepoint.h>
+PLUMB_EVENT(NAME, one, (int, number), (string, text))
+PLUMB_EVENT(NAME, two, (int, number), (string, text))
+void trace(void) {
+    plumb_trace(NAME, one, 1, "x");
+    plumb_trace(NAME, two, 1, "x");
+}
+"""
+LOADER = r"""
+#include <dlfcn.h>
+#include <pthread.h>
+#include <unistd.h>
+static int turn;
+static void* load(void* path) {
+    usleep(100000 * (unsigned)__atomic_fetch_add(&turn, 1, __ATOMIC_RELAXED));
+    void (*trace)(void) = (void (*)(void))dlsym(dlopen(path, RTLD_NOW), "trace");
+    trace();
+    usleep(500000);
+    return NULL;
+}
+int main(int count, char** paths) {
+    pthread_t threads[3];
+    for (int i = 0; i < count - 1; i++) pthread_create(&threads[i], NULL, load, paths[i + 1]);
+    for (int i = 0; i < count - 1; i++) pthread_join(threads[i], NULL);
+    return 0;
+}
+"""
+
 
 class ThreadSanitizer(unittest.TestCase):
     def setUp(self):
         self.directory = Path(tempfile.mkdtemp(prefix="plumb-tsan-"))
         self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
 
-    def build(self, source, *objects):
-        (self.directory / "program.c").write_text(source)
-        done = subprocess.run(["gcc", "-O1", "-g", "-fsanitize=thread", "-I", SOURCE / "include", "program.c", *objects, "-o", "program", "-pthread"],
+    def build(self, source, *objects, name="program"):
+        (self.directory / f"{name}.c").write_text(source)
+        done = subprocess.run(["gcc", "-O1", "-g", "-fsanitize=thread", "-I", SOURCE / "include", f"{name}.c", *objects, "-o", name, "-pthread"],
                               cwd=self.directory, capture_output=True, text=True, timeout=100, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        return self.directory / "program"
+        return self.directory / name
 
     def record(self, program, *options):
         bare = subprocess.run([program], capture_output=True, text=True, timeout=100, check=False)
@@ -170,6 +200,14 @@ class ThreadSanitizer(unittest.TestCase):
         bare = self.reports(program)
         self.assertEqual(bare, (66, 2, 0))
         self.assertEqual(self.reports(PLUMB, "record", "-o", trace, "--preload", "pthread", "--", program), bare)
+
+    def test_what_the_runtime_does_is_not(self):
+        library = BUILD / "libtrace"
+        for name in "abc":
+            self.build(PLUGIN.replace("NAME", name), "-shared", "-fPIC", OBJECTS[0], f"-L{library}", "-lplumb", f"-Wl,-rpath,{library}", name=name)
+        words = [self.build(LOADER), *(self.directory / name for name in "abc")]
+        self.assertEqual(self.reports(*words), (0, 0, 0))
+        self.assertEqual(self.reports(PLUMB, "record", "-o", self.directory / "trace", "--", *words), (0, 0, 0))
 
     def test_races_in_strings_are_reported(self):
         program, trace = self.build(RACE, *OBJECTS), self.directory / "trace"
