@@ -202,19 +202,25 @@ static bool is_group_1_pure(struct reading* from, int32_t constant) {
     if (kind == 7) return true;
     if (from->operand.mod == 3 && from->operand.rm == SP) {
         const bool grows = kind == 5 ? constant > 0 : constant < 0; /* sub; add, and */
+        const uint32_t bytes = (uint32_t)(constant < 0 ? -(int64_t)constant : constant);
         if (kind != 0 && kind != 4 && kind != 5) return false;
-        if (grows) from->found.frame_bytes = (uint32_t)(constant < 0 ? -(int64_t)constant : constant);
+        if (grows)
+            from->found.frame_bytes = bytes;
+        else
+            from->found.freed_bytes = bytes;
         return kind != 4 || constant < 0;
     }
-    return writes_own(from);
+    return writes_own_but_frame(from);
 }
 
 /* lea: places on the stack are computed by it, too. */
 static bool is_lea_pure(struct reading* from) {
     const struct operand* const operand = &from->operand;
     if (operand->reg != SP) return leaves_frame(from, operand->reg);
-    if (operand->base == SP && operand->displacement < 0)
+    if (operand->displacement < 0)
         from->found.frame_bytes = (uint32_t) - (int64_t)operand->displacement;
+    else
+        from->found.freed_bytes = (uint32_t)operand->displacement;
     return !operand->has_index && operand->base == SP;
 }
 
@@ -230,7 +236,10 @@ static bool is_one_pure(struct reading* from, uint8_t opcode) {
         from->found.frame_bytes = 8;
         return true;
     }
-    if (opcode >= 0x58 && opcode < 0x60) return leaves_frame(from, in_opcode);
+    if (opcode >= 0x58 && opcode < 0x60) { /* pop */
+        from->found.freed_bytes = 8;
+        return leaves_frame(from, in_opcode);
+    }
     if (opcode >= 0xb0 && opcode < 0xb8) return true;
     if (IS_ONE_OF(opcode, "\x84\x85\x98\x99\xa8\xa9\x90\xf5\xf8\xf9")) return true;
     if (opcode > 0x90 && opcode < 0x98) return leaves_frame(from, in_opcode);
@@ -251,6 +260,7 @@ static void take_one(struct reading* from, uint8_t opcode) {
     if (shape == BAD) from->is_bad = true;
     if (shape == OTHER) return take_other(from, opcode);
     if (shape == MODRM || shape == MODRM_IMM8 || shape == MODRM_IMM32) take_operand(from);
+    if (opcode == 0x8f && (from->operand.reg & 7) != 0) from->is_bad = true; /* of AMD's own */
     int32_t constant = 0;
     if (shape == IMM8 || shape == MODRM_IMM8) constant = take_signed(from, 1);
     if (shape == IMM32 || shape == MODRM_IMM32) constant = take_signed(from, immediate_bytes(from));

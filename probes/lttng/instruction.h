@@ -25,6 +25,7 @@ struct instruction {
     int32_t displacement;
     int32_t stored_at;    /* the highest place above the stack pointer that it writes to; INT32_MIN: none */
     uint32_t frame_bytes; /* by which the frame grows */
+    uint32_t freed_bytes; /* by which it becomes smaller */
     uint8_t length;       /* 0: it is not known */
     uint8_t flow;         /* enum flow */
     bool is_pure;         /* changes registers, and the function's frame, alone */

@@ -21,8 +21,10 @@
 struct place {
     const unsigned char* at;
     const unsigned char* next; /* NULL: it does not go on to the next one, or that is another function's */
-    uint32_t frame_bytes;
+    uint32_t frame_bytes, freed_bytes;
     int32_t stored_at;
+    uint32_t
+        depth; /* that the frame has at least before it, whichever way was taken here; UINT32_MAX: none yet */
     uint16_t next_place, target_place;
     uint16_t previous; /* from which it was come to as the next one, first */
     bool has_previous;
@@ -70,6 +72,7 @@ static void go_to(const unsigned char* at) {
     memset(place, 0, sizeof(*place));
     place->at = at;
     place->next_place = place->target_place = NOWHERE;
+    place->depth = UINT32_MAX;
     *slot = (uint16_t)graph.count;
 }
 
@@ -147,6 +150,7 @@ static void look_at(struct place* place, int32_t filter_at, int32_t reserve_at) 
         read_instruction(place->at, (const unsigned char*)graph.code.end, graph.has_frame_pointer);
     place->is_pure = found.is_pure;
     place->frame_bytes = found.frame_bytes;
+    place->freed_bytes = found.freed_bytes;
     place->stored_at = found.stored_at;
     place->reads_canary = found.reads_canary;
     place->is_filter = found.flow == FLOW_CALL_BY && found.displacement == filter_at;
@@ -234,10 +238,30 @@ static bool has_loop(void) {
     return false;
 }
 
+/* Of those that lead to the question. There is no loop among them. */
+static void know_depths(void) {
+    graph.places[0].depth = 0;
+    for (bool is_more = true; is_more;) {
+        is_more = false;
+        for (uint32_t i = 0; i < graph.count; i++) {
+            const struct place* const place = &graph.places[i];
+            if (!place->leads_to_filter || place->depth == UINT32_MAX || is_question(place)) continue;
+            const uint32_t grown = place->depth + place->frame_bytes;
+            const uint32_t depth = grown < place->freed_bytes ? 0 : grown - place->freed_bytes;
+            for (unsigned way = 0; way < 2; way++) {
+                const uint16_t to = way == 0 ? place->next_place : place->target_place;
+                if (to == NOWHERE || graph.places[to].depth <= depth) continue;
+                graph.places[to].depth = depth;
+                is_more = true;
+            }
+        }
+    }
+}
+
 static struct purity judge(void) {
     struct purity purity = {false, 0, NULL};
-    int32_t stored_at = INT32_MIN;
     if (!graph.places[0].leads_to_filter || !is_clear() || has_loop()) return purity;
+    know_depths();
     for (uint32_t i = 0; i < graph.count; i++) {
         const struct place* const place = &graph.places[i];
         if (!place->leads_to_filter) continue;
@@ -245,12 +269,13 @@ static struct purity judge(void) {
             purity.asked_from = place->next;
             continue;
         }
-        if (!place->is_pure) return purity;
+        /* Above the frame is the caller's. */
+        if (!place->is_pure || (place->stored_at >= 0 && (uint32_t)place->stored_at >= place->depth))
+            return purity;
         purity.frame_bytes += place->frame_bytes;
-        if (place->stored_at > stored_at) stored_at = place->stored_at;
     }
-    /* Above the frame is the caller's. Larger ones are made page by page, in ways of their own. */
-    purity.is_pure = stored_at < (int32_t)purity.frame_bytes && purity.frame_bytes <= FRAME_BYTES_MAX;
+    purity.is_pure =
+        purity.frame_bytes <= FRAME_BYTES_MAX; /* larger ones are made page by page, in ways of their own */
     return purity;
 }
 

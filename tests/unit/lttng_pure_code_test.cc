@@ -67,6 +67,7 @@ TEST(LttngInstruction, LengthIsKnown) {
     }
     EXPECT_EQ(read({0x67, 0xe8, 0, 0, 0, 0}).length, 6) << "as the linker leaves it";
     EXPECT_EQ(read({0x06}).flow, FLOW_UNKNOWN);
+    EXPECT_EQ(read({0x8f, 0xe8, 0x78, 0xc2, 0xc0, 1}).flow, FLOW_UNKNOWN) << "of AMD's XOP";
     EXPECT_EQ(read({0x67, 0x8d, 0x01}).flow, FLOW_UNKNOWN);
 }
 
@@ -147,6 +148,12 @@ TEST(LttngPureCode, OfWhatIsNotUnderstoodNothingIsBelieved) {
 TEST(LttngPureCode, AStoreAboveTheFrameIsNotItsOwn) {
     const Code far_store{0x48, 0x89, 0x84, 0x24, 0x90, 0, 0, 0}; // mov %rax,0x90(%rsp)
     EXPECT_FALSE(judged(begin_function + reserve_past() + far_store + ask + ret).is_pure);
+    /* Nor one above what is left of it: push, pop, mov %rax,0x40(%rsp), where it returns to. */
+    const Code store{0x48, 0x89, 0x44, 0x24, 0x40}, near_store{0x48, 0x89, 0x44, 0x24, 0x38};
+    EXPECT_FALSE(judged(take_room + Code{0x50, 0x58} + reserve_past() + store + ask + ret).is_pure);
+    EXPECT_TRUE(judged(take_room + Code{0x50, 0x58} + reserve_past() + near_store + ask + ret).is_pure);
+    EXPECT_FALSE(judged(begin_function + Code{0x48, 0x83, 0xc5, 0x10} + reserve_past() + ask + ret).is_pure)
+        << "add $0x10,%rbp";
 }
 
 TEST(LttngPureCode, WhatLooksLikeTheQuestionIsACall) {
