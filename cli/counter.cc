@@ -174,6 +174,8 @@ Status Counter::open_session() {
     }
     reader_ = std::move(*reader);
     const auto rules = rules_of(options_.what);
+    for (const auto& [process_id, start_ns] : attached_)
+        if (options_.what.jvm) tell_jvm_agent(process_id, options_.what.jvm_agent_options);
     auto enabled = session_->enable(*rules);
     take_report(enabled);
     if (enabled) return ok();

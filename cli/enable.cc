@@ -10,6 +10,7 @@
 #include "cli/shared_options.h"
 
 #include <memory>
+#include <vector>
 
 namespace plumb {
 namespace {
@@ -21,18 +22,19 @@ struct ChangeWords {
     std::string jvm_agent_options;
 };
 
-/* Behind the rules, so that each JVM is asked for all that is wanted as the agent comes. */
-int attach_agents(const std::vector<std::uint32_t>& process_ids, const std::string& options) {
-    int status = 0;
+/* Returns which of them have it. */
+std::vector<std::uint32_t> attach_agents(const std::vector<std::uint32_t>& process_ids,
+                                         const std::string& options) {
+    std::vector<std::uint32_t> attached;
     for (const std::uint32_t process_id : process_ids)
-        if (const Status attached = attach_jvm_agent(process_id, options); !attached)
-            status = complain(attached.error());
-        else if (const Status matched = look_for_jvm_methods(process_id, options); !matched)
-            complain(matched.error());
-    return status;
+        if (const Status done = attach_jvm_agent(process_id, options); done)
+            attached.push_back(process_id);
+        else
+            complain(done.error());
+    return attached;
 }
 
-int run_change(const std::string& command, const ChangeWords& words) {
+int change_rules(const std::string& command, const ChangeWords& words) {
     const auto rules = rules_as_json(words.rules);
     if (!rules) {
         complain(rules.error());
@@ -40,9 +42,20 @@ int run_change(const std::string& command, const ChangeWords& words) {
     }
     Json request = {{"session", words.session.session}, {"rules", *rules}};
     if (words.all) request["all"] = true;
-    const int status = ask_for(command, request, words.session.json);
-    return status == 0 && words.jvm ? attach_agents(words.rules.process_ids, words.jvm_agent_options)
-                                    : status;
+    return ask_for(command, request, words.session.json);
+}
+
+int run_change(const std::string& command, const ChangeWords& words) {
+    if (!words.jvm) return change_rules(command, words);
+    /* Before the rules, since they are to reach it; and behind them, so that what they ask of it is there when this returns. */
+    const std::vector<std::uint32_t>& all = words.rules.process_ids;
+    const auto before = attach_agents(all, words.jvm_agent_options);
+    if (const int status = change_rules(command, words); status != 0) return status;
+    const auto behind = attach_agents(before, words.jvm_agent_options);
+    for (const std::uint32_t process_id : behind)
+        if (const Status matched = look_for_jvm_methods(process_id, words.jvm_agent_options); !matched)
+            complain(matched.error());
+    return behind.size() == all.size() ? 0 : 1;
 }
 
 void add_enable(CLI::App& app) {

@@ -246,6 +246,12 @@ Status attach_jvm_agent(std::uint32_t process_id, const std::string& agent_optio
     return Error("The JVM of process {} did not load {}: {}", process_id, *agent, *answer);
 }
 
+void tell_jvm_agent(std::uint32_t process_id, const std::string& agent_options) {
+    if (!has_jvm_agent(process_id)) return;
+    const Status told = attach_jvm_agent(process_id, agent_options);
+    (void)told; /* who attaches behind this says why it can not */
+}
+
 /* What the agent returns the JVM tells: "return code: N" (or "Agent_OnAttach failed ... N"), behind its own. */
 Result<int> ask_jvm_agent(std::uint32_t process_id, const std::string& question) {
     const auto agent = find_probe("jvm");

@@ -24,6 +24,9 @@ Result<int> ask_jvm_agent(std::uint32_t process_id, const std::string& question)
 /* Whether the agent is in it. */
 bool has_jvm_agent(std::uint32_t process_id);
 
+/* An agent that is there hears of the options before anything is switched on: it would begin with the methods of an earlier recording. */
+void tell_jvm_agent(std::uint32_t process_id, const std::string& agent_options);
+
 } // namespace plumb
 
 #endif

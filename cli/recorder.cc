@@ -3,6 +3,7 @@
 #include "base/output_buffer.h"
 #include "base/processes.h"
 #include "cli/command.h"
+#include "cli/jvm.h"
 #include "cli/losses.h"
 #include "cli/open_files.h"
 #include "cli/output.h"
@@ -252,6 +253,8 @@ Status Recorder::open_session() {
     if (!wants_programs(options_)) return ok();
     const auto rules = rules_of(options_);
     note_insisted();
+    for (const auto& [process_id, start_ns] : attached_)
+        if (options_.jvm) tell_jvm_agent(process_id, options_.jvm_agent_options);
     auto enabled = session_->enable(*rules);
     if (!enabled) {
         close();

@@ -139,6 +139,7 @@ void plumb_hook_class_prepare(JNIEnv* jni, jclass thread_class);
 /* methods.c, for who follows, with the capability and the notification. */
 bool plumb_methods_are_asked_for(void); /* by the agent's options */
 bool plumb_methods_are_settled(void);   /* what was asked for last is done */
+bool plumb_methods_begin(void);         /* false: which classes have hooks could not be known */
 void plumb_methods_follow(JNIEnv* jni);
 void plumb_methods_end(JNIEnv* jni);
 bool plumb_methods_are_left_over(void); /* hooks of a class that was on its way at the end */

@@ -155,7 +155,7 @@ static bool ask_for_group(enum plumb_group group, JNIEnv* jni) {
     if (group == PLUMB_ALLOCATIONS) plumb_allocations_set_interval();
     const bool is_ready = (!has_numbers(group) || plumb_numbers_begin()) &&
                           (group != PLUMB_PARKS || plumb_parks_begin(jni)) &&
-                          (group != PLUMB_METHODS || plumb_hook_class_begin(jni));
+                          (group != PLUMB_METHODS || (plumb_hook_class_begin(jni) && plumb_methods_begin()));
     if (!is_ready) give_capabilities_back(group);
     return is_ready;
 }

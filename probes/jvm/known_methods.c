@@ -102,10 +102,19 @@ struct plumb_known_method* plumb_known_method(int32_t number) {
         __ATOMIC_ACQUIRE);
 }
 
-void plumb_known_methods_forget_unwanted(void) {
+static int32_t known_count(void) {
     plumb_lock(&methods_lock);
     const int32_t count = method_count;
     plumb_unlock(&methods_lock);
-    for (int32_t i = 0; i < count; i++)
+    return count;
+}
+
+void plumb_known_methods_forget_unwanted(void) {
+    for (int32_t i = known_count(); i-- > 0;)
         __atomic_store_n(&plumb_known_method(i)->came_unwanted, false, __ATOMIC_RELAXED);
+}
+
+void plumb_known_methods_forget_looked_at(void) {
+    for (int32_t i = known_count(); i-- > 0;)
+        __atomic_store_n(&plumb_known_method(i)->generation, 0, __ATOMIC_RELAXED);
 }

@@ -27,5 +27,6 @@ struct plumb_known_method* plumb_find_known_method(struct plumb_text class_name,
 /* By a number that was given. */
 struct plumb_known_method* plumb_known_method(int32_t number);
 void plumb_known_methods_forget_unwanted(void);
+void plumb_known_methods_forget_looked_at(void);
 
 #endif

@@ -1,6 +1,7 @@
 /* Which methods of a class are hooked: those that a pattern matches, up to the limit. */
 #include "methods.h"
 
+#include "class_marks.h"
 #include "method_hooks.h"
 
 #include <stdlib.h>
@@ -97,39 +98,37 @@ bool plumb_choose_methods(struct plumb_method_wish* wish, const unsigned char* b
     return is_changed;
 }
 
-/* One method of a class that is loaded. */
-struct looked_at {
+/* What is looked for in a class that is loaded. */
+struct looked_for {
     const struct plumb_method_wish *ends, *begins;
     uint64_t of_ends, of_begins;
     bool unwanted;
 };
 
-static bool method_is_to_change(const struct looked_at* what, struct plumb_text class_name,
-                                struct plumb_text method, struct plumb_text signature) {
+static bool is_looked_for(const struct looked_for* what, struct plumb_text class_name,
+                          struct plumb_text method, struct plumb_text signature) {
     if (what->ends && plumb_wish_matches_method(what->ends, what->of_ends, method.at, signature.at) != 0)
         return true;
-    const bool is_wanted = what->begins && plumb_wish_matches_method(what->begins, what->of_begins, method.at,
-                                                                     signature.at) != 0;
-    if (!is_wanted && !what->unwanted) return false;
+    if (what->begins &&
+        plumb_wish_matches_method(what->begins, what->of_begins, method.at, signature.at) != 0)
+        return true;
+    if (!what->unwanted) return false;
     const struct plumb_known_method* const known = plumb_find_known_method(class_name, method, signature);
-    if (what->unwanted) return known && __atomic_load_n(&known->came_unwanted, __ATOMIC_RELAXED);
-    return !known || __atomic_load_n(&known->generation, __ATOMIC_RELAXED) != what->begins->generation;
+    return known && __atomic_load_n(&known->came_unwanted, __ATOMIC_RELAXED);
 }
 
-static bool any_method_is_to_change(const struct looked_at* what, jclass class,
-                                    struct plumb_text class_name) {
+/* Of one that is not linked nothing is known. */
+static bool has_method(jclass class, const struct looked_for* what, struct plumb_text class_name) {
     jvmtiEnv* const jvmti = plumb_jvm.jvmti;
     jint count = 0;
     jmethodID* methods = NULL;
-    const jvmtiError error = (*jvmti)->GetClassMethods(jvmti, class, &count, &methods);
-    if (error == JVMTI_ERROR_CLASS_NOT_PREPARED) return !what->unwanted; /* none of its methods has run */
-    if (error != JVMTI_ERROR_NONE) return false;
+    if ((*jvmti)->GetClassMethods(jvmti, class, &count, &methods) != JVMTI_ERROR_NONE) return false;
     bool is_any = false;
     for (jint i = 0; i < count && !is_any; i++) {
         struct plumb_name method, signature;
         plumb_name_and_signature_of(methods[i], &method, &signature);
         if (method.text.at && signature.text.at)
-            is_any = method_is_to_change(what, class_name, method.text, signature.text);
+            is_any = is_looked_for(what, class_name, method.text, signature.text);
         plumb_release_name(&method);
         plumb_release_name(&signature);
     }
@@ -137,20 +136,32 @@ static bool any_method_is_to_change(const struct looked_at* what, jclass class,
     return is_any;
 }
 
+static bool is_modifiable(jclass class) {
+    jboolean is_it = JNI_FALSE;
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    return (*jvmti)->IsModifiableClass(jvmti, class, &is_it) == JVMTI_ERROR_NONE && is_it;
+}
+
+/* The mark stands before it is looked again: who links a class meanwhile finds the one, or is found by the other. */
+static bool has_to_wait(jclass class, const struct plumb_method_wish* begins) {
+    if (plumb_class_is_linked(class)) return false;
+    if (begins) plumb_mark_class(class, begins->generation, PLUMB_CLASS_WAITS);
+    return !plumb_class_is_linked(class);
+}
+
 bool plumb_class_is_to_change(jclass class, const struct plumb_method_wish* ends,
                               const struct plumb_method_wish* begins, bool unwanted) {
-    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
-    struct looked_at what = {ends, begins, 0, 0, unwanted};
+    if (begins && plumb_mark_of_class(class, begins->generation) == PLUMB_CLASS_CHANGED) return false;
+    struct looked_for what = {ends, begins, 0, 0, unwanted};
     struct plumb_name name = plumb_name_of_class(class);
     bool is_to_change = false;
     if (name.text.at) {
         name.text.at[name.text.bytes] = '\0'; /* in place of the signature's semicolon */
         if (ends) what.of_ends = plumb_wish_matches_class(ends, name.text.at);
         if (begins) what.of_begins = plumb_wish_matches_class(begins, name.text.at);
-        jboolean is_modifiable = JNI_FALSE;
-        is_to_change = (what.of_ends != 0 || what.of_begins != 0 || unwanted) &&
-                       (*jvmti)->IsModifiableClass(jvmti, class, &is_modifiable) == JVMTI_ERROR_NONE &&
-                       is_modifiable && any_method_is_to_change(&what, class, name.text);
+        is_to_change = (what.of_ends != 0 || what.of_begins != 0 || unwanted) && is_modifiable(class) &&
+                       !has_to_wait(class, what.of_begins != 0 ? begins : NULL) &&
+                       has_method(class, &what, name.text);
     }
     plumb_release_name(&name);
     return is_to_change;

@@ -44,7 +44,12 @@ jlong JNICALL plumb_method_enter(JNIEnv* jni, jclass class, jint number) {
     return (jlong)token;
 }
 
+/* A call that is told to return may be thrown out of there: with a monitor that it holds still, or stopped by another thread. */
+static __thread uint64_t last_told;
+
 static void tell_exit(const struct plumb_known_method* method, uint64_t token, struct plumb_text exception) {
+    if (last_told == token) return;
+    last_told = token;
     plumb_trace(jvm, method_exit, token, method->class_name.at, method->class_name.bytes, method->method.at,
                 method->method.bytes, method->signature.at, method->signature.bytes,
                 duration_of(token, plumb_monotonic_ns()), exception.at, exception.bytes);

@@ -114,6 +114,14 @@ uint32_t plumb_method_wish_generation(void) {
     return generation;
 }
 
+/* In UTF-8. */
+static const char* next_character(const char* text) {
+    do
+        text++;
+    while ((*text & 0xc0) == 0x80);
+    return text;
+}
+
 /* The last star may stand for more than it did: what is before it is right already. */
 static bool matches(const char* glob, const char* text) {
     const char *star = NULL, *retry = NULL;
@@ -121,12 +129,15 @@ static bool matches(const char* glob, const char* text) {
         if (*glob == '*') {
             star = ++glob;
             retry = text;
-        } else if (*glob == *text || *glob == '?') {
+        } else if (*glob == '?') {
+            glob++;
+            text = next_character(text);
+        } else if (*glob == *text) {
             glob++;
             text++;
         } else if (star) {
             glob = star;
-            text = ++retry;
+            text = retry = next_character(retry);
         } else {
             return false;
         }
@@ -134,6 +145,15 @@ static bool matches(const char* glob, const char* text) {
     while (*glob == '*')
         glob++;
     return *glob == '\0';
+}
+
+void plumb_method_wish_begin_anew(struct plumb_method_wish* wish) {
+    __atomic_store_n(&wish->hooked, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&wish->limit_was_met, false, __ATOMIC_RELAXED);
+    for (uint32_t i = 0; i < wish->count; i++) {
+        __atomic_store_n(&wish->patterns[i].methods, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&wish->patterns[i].left_alone, 0, __ATOMIC_RELAXED);
+    }
 }
 
 uint64_t plumb_wish_matches_class(const struct plumb_method_wish* wish, const char* class_name) {

@@ -40,6 +40,9 @@ struct plumb_method_wish* plumb_method_wish_share(struct plumb_method_wish* wish
 void plumb_method_wish_release(struct plumb_method_wish* wish);
 uint32_t plumb_method_wish_generation(void); /* of the last one; 0: nothing is asked for */
 
+/* Nothing was found, as of a new one. */
+void plumb_method_wish_begin_anew(struct plumb_method_wish* wish);
+
 /* A bit for each pattern that matches. Texts end with a NUL. */
 uint64_t plumb_wish_matches_class(const struct plumb_method_wish* wish, const char* class_name);
 uint64_t plumb_wish_matches_method(const struct plumb_method_wish* wish, uint64_t of_class,

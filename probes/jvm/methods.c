@@ -6,6 +6,7 @@
  */
 #include "methods.h"
 
+#include "class_marks.h"
 #include "lock.h"
 #include "method_hooks.h"
 
@@ -81,6 +82,7 @@ static uint32_t change_what_is_loaded(JNIEnv* jni, const struct plumb_method_wis
     plumb_threw(jni);
     for (jint i = 0; i < count; i++) {
         if (!plumb_class_is_to_change(classes[i], ends, begins, unwanted)) continue;
+        if (begins) plumb_mark_class(classes[i], begins->generation, PLUMB_CLASS_CHANGED);
         batch[in_batch++] = classes[i];
         changed++;
         if (in_batch < batch_classes) continue;
@@ -101,6 +103,21 @@ static void tell_patterns(const struct plumb_method_wish* wish) {
         plumb_trace(jvm, method_pattern, pattern->text, __atomic_load_n(&pattern->methods, __ATOMIC_RELAXED),
                     __atomic_load_n(&pattern->left_alone, __ATOMIC_RELAXED));
     }
+}
+
+/* Runs in the program's threads. */
+static void change_when_linked(jclass class) {
+    struct plumb_method_wish* const wish = take_open_wish();
+    if (wish && plumb_mark_of_class(class, wish->generation) == PLUMB_CLASS_WAITS &&
+        plumb_class_is_to_change(class, NULL, wish, false)) {
+        plumb_mark_class(class, wish->generation, PLUMB_CLASS_CHANGED);
+        change_classes(&class, 1);
+    }
+    plumb_method_wish_release(wish);
+}
+
+bool plumb_methods_begin(void) {
+    return plumb_class_marks_begin(change_when_linked);
 }
 
 /* A class whose file was read before the hooks were open, and which is loaded behind the look, is found by the next look. */
@@ -136,7 +153,12 @@ void plumb_methods_follow(JNIEnv* jni) {
 
 void plumb_methods_end(JNIEnv* jni) {
     set_open_wish(NULL);
-    if (applied_wish) change_what_is_loaded(jni, applied_wish, NULL, false);
+    plumb_class_marks_end();
+    if (applied_wish) {
+        change_what_is_loaded(jni, applied_wish, NULL, false);
+        plumb_known_methods_forget_looked_at();
+        plumb_method_wish_begin_anew(applied_wish); /* the next recording has the same, perhaps */
+    }
     plumb_method_wish_release(applied_wish);
     applied_wish = NULL;
     __atomic_store_n(&settled_generation, 0, __ATOMIC_RELEASE);

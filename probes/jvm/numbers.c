@@ -1,7 +1,7 @@
 /* Objects are told by a tag (JVMTI), which makes no difference that the program could see, as a hash code would. */
 #include "agent.h"
+#include "tags.h"
 
-#include <string.h>
 #include <time.h>
 
 /*
@@ -33,19 +33,12 @@ static uint64_t number_in(jvmtiEnv* env, jobject object) {
     return (uint64_t)tag;
 }
 
-/*
- * The JVM's collector goes through all tags, for as long as their objects live. So they are those of an environment that is there while
- * events with numbers are on: with it they go. A thread may be inside, and even stand still there, when nobody records any more.
- */
-static jvmtiEnv* open_tags;      /* NULL: none may be asked */
-static jvmtiEnv* kept_tags;      /* the same, or one that could not be given back yet; of who follows */
-static uint32_t threads_in_tags; /* that may have seen open_tags */
+static struct plumb_tags numbers; /* there while events with them are on */
 
 uint64_t plumb_number_of(jobject object) {
-    __atomic_add_fetch(&threads_in_tags, 1, __ATOMIC_SEQ_CST);
-    jvmtiEnv* const env = __atomic_load_n(&open_tags, __ATOMIC_SEQ_CST);
+    jvmtiEnv* const env = plumb_tags_enter(&numbers);
     const uint64_t number = env ? number_in(env, object) : 0;
-    __atomic_sub_fetch(&threads_in_tags, 1, __ATOMIC_RELEASE);
+    plumb_tags_leave(&numbers);
     return number;
 }
 
@@ -53,35 +46,10 @@ uint64_t plumb_number_of_class(jclass class) {
     return number_in(plumb_jvm.jvmti, class);
 }
 
-static jvmtiEnv* new_tags(void) {
-    void* found = NULL;
-    if ((*plumb_jvm.vm)->GetEnv(plumb_jvm.vm, &found, JVMTI_VERSION_1_2) != JNI_OK) return NULL;
-    jvmtiEnv* const env = found;
-    jvmtiCapabilities needed;
-    memset(&needed, 0, sizeof(needed));
-    needed.can_tag_objects = 1;
-    if ((*env)->AddCapabilities(env, &needed) == JVMTI_ERROR_NONE) return env;
-    (*env)->DisposeEnvironment(env);
-    return NULL;
-}
-
 bool plumb_numbers_begin(void) {
-    if (!kept_tags) kept_tags = new_tags();
-    __atomic_store_n(&open_tags, kept_tags, __ATOMIC_SEQ_CST);
-    return kept_tags != NULL;
+    return plumb_tags_begin(&numbers);
 }
 
-/* One that does not come out keeps it until the next time. */
 void plumb_numbers_end(void) {
-    enum { attempts = 1000 };
-    const struct timespec pause = {0, 1000000};
-    __atomic_store_n(&open_tags, NULL, __ATOMIC_SEQ_CST);
-    for (int i = 0; kept_tags && i < attempts; i++) {
-        if (__atomic_load_n(&threads_in_tags, __ATOMIC_SEQ_CST) == 0) {
-            (*kept_tags)->DisposeEnvironment(kept_tags);
-            kept_tags = NULL;
-        } else {
-            nanosleep(&pause, NULL);
-        }
-    }
+    plumb_tags_end(&numbers);
 }

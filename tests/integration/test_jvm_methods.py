@@ -147,11 +147,11 @@ class Attached(Called):
         self.assertGreaterEqual(len(changed), 40)
         time.sleep(1)  # rounds
 
-    def test_twenty_times_under_load(self):
+    def test_ten_times_under_load(self):
         server = self.start()
         before = self.code()
         self.assertGreater(len(before), 40)
-        for i in range(20):
+        for i in range(10):
             recorder = self.attach_begin(server, "-e", "jvm:method_*", *methods_words("Calls*::*"), seconds=0.3)
             if i % 5 == 0:
                 self.wait_until_changed(before)
@@ -211,6 +211,33 @@ class Attached(Called):
         self.assertEqual(key["key"], "fib")
         self.assertGreater(key["sum"], key["count"])
         self.finish(server)
+
+
+class Loaded(Called):
+    """Classes that are there already."""
+
+    def call(self, server, count):
+        server.stdin.write("\n")
+        server.stdin.flush()
+        self.assertEqual(server.stdout.readline(), f"called {2 * count + 2}\n")
+
+    def check(self, recorder, count):
+        self.attach_end(recorder)
+        calls = collections.Counter((each["class_name"], each["method"]) for each in self.calls(self.events()))
+        self.assertEqual(calls, {("Loaders$Plug", "go"): count, ("Loaders$Late", "go"): 1, ("Loaders$Late", "make"): 1})
+
+    def test_by_many_loaders_and_not_linked(self):
+        """Each of a name is changed, and none is linked before the program does it, which would run its loader in our thread."""
+        count, words = 150, methods_words("Loaders$Plug::go", "Loaders$Late::go", "Loaders$Late::m*")
+        server = self.serve("Loaders", words=(str(count),))
+        recorder = self.attach_begin(server, "-e", "jvm:method_*", *words, seconds=2)
+        self.call(server, count)
+        self.check(recorder, count)
+        time.sleep(0.5)  # until they are given back
+        recorder = self.attach_begin(server, "-e", "jvm:method_*", seconds=2, agent="")  # the methods are those that were asked for
+        self.call(server, count)
+        self.check(recorder, count)
+        self.finish(server, "others who loaded: nobody\n")
 
 
 class Words(InFolder):

@@ -59,9 +59,9 @@ class InFolder(unittest.TestCase):
     def record(self, command, options=("--jvm", "-e", "jvm:*"), **more):
         return run([PLUMB, "record", *BUFFERS, *options, "-o", self.trace, "--", *command], **more)
 
-    def attach_begin(self, server, *options, seconds=0):
+    def attach_begin(self, server, *options, seconds=0, agent="--jvm"):
         shutil.rmtree(self.trace, ignore_errors=True)
-        recorder = subprocess.Popen(list(map(str, [PLUMB, "record", "--jvm", "-p", server.pid, *BUFFERS, *options, "-o", self.trace])),
+        recorder = subprocess.Popen(list(map(str, [PLUMB, "record", *agent.split(), "-p", server.pid, *BUFFERS, *options, "-o", self.trace])),
                                     stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         until = time.monotonic() + 60
         while not (self.trace / "ust").exists() and recorder.poll() is None and time.monotonic() < until:

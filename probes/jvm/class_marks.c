@@ -1,0 +1,57 @@
+#include "class_marks.h"
+
+#include "agent.h"
+#include "tags.h"
+
+#include <string.h>
+
+static struct plumb_tags class_tags;
+static void (*when_linked)(jclass class);
+
+static void JNICALL on_class_prepare(jvmtiEnv* jvmti, JNIEnv* jni, jthread thread, jclass class) {
+    (void)jvmti, (void)jni, (void)thread;
+    when_linked(class);
+}
+
+static bool ask_for_linked_classes(jvmtiEnv* env) {
+    jvmtiEventCallbacks callbacks;
+    memset(&callbacks, 0, sizeof(callbacks));
+    callbacks.ClassPrepare = on_class_prepare;
+    return (*env)->SetEventCallbacks(env, &callbacks, sizeof(callbacks)) == JVMTI_ERROR_NONE &&
+           (*env)->SetEventNotificationMode(env, JVMTI_ENABLE, JVMTI_EVENT_CLASS_PREPARE, NULL) ==
+               JVMTI_ERROR_NONE;
+}
+
+bool plumb_class_marks_begin(void (*on_linked)(jclass class)) {
+    when_linked = on_linked;
+    if (plumb_tags_begin(&class_tags) && ask_for_linked_classes(class_tags.kept)) return true;
+    plumb_tags_end(&class_tags);
+    return false;
+}
+
+void plumb_class_marks_end(void) {
+    if (class_tags.kept)
+        (*class_tags.kept)
+            ->SetEventNotificationMode(class_tags.kept, JVMTI_DISABLE, JVMTI_EVENT_CLASS_PREPARE, NULL);
+    plumb_tags_end(&class_tags);
+}
+
+void plumb_mark_class(jclass class, uint32_t generation, enum plumb_class_mark mark) {
+    jvmtiEnv* const env = plumb_tags_enter(&class_tags);
+    if (env) (*env)->SetTag(env, class, (jlong)generation << 2 | (jlong)mark);
+    plumb_tags_leave(&class_tags);
+}
+
+enum plumb_class_mark plumb_mark_of_class(jclass class, uint32_t generation) {
+    jlong tag = 0;
+    jvmtiEnv* const env = plumb_tags_enter(&class_tags);
+    if (env) (*env)->GetTag(env, class, &tag);
+    plumb_tags_leave(&class_tags);
+    return (uint32_t)(tag >> 2) == generation ? (enum plumb_class_mark)(tag & 3) : PLUMB_CLASS_UNSEEN;
+}
+
+bool plumb_class_is_linked(jclass class) {
+    jint status = 0;
+    return (*plumb_jvm.jvmti)->GetClassStatus(plumb_jvm.jvmti, class, &status) == JVMTI_ERROR_NONE &&
+           (status & JVMTI_CLASS_STATUS_PREPARED) != 0;
+}
