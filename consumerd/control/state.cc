@@ -77,12 +77,17 @@ void remove_session(plumb_rule_set& set, std::uint32_t index) {
 
 /* The lock among controllers; it goes with the process if that is killed. Edits hold it for
  * microseconds, who cleans up after the dead or moves a damaged file aside for as long as it takes to look through /proc.
- * So who holds it for seconds is stopped or means no good: then the edit fails instead of hanging with it. */
+ * So who holds it for seconds is stopped or means no good: then the edit fails instead of hanging with it. Where many
+ * come at once, each has its turn in no order; as long as the generation grows, it is waited on. */
 struct StateFile::Lock {
-    explicit Lock(int fd) : fd_(fd) {
-        constexpr int tries_max = 5000;
+    explicit Lock(int fd, const std::function<std::uint64_t()>& generation = {}) : fd_(fd) {
+        constexpr int tries_max = 5000, all_tries_max = 60000;
         constexpr useconds_t pause_us = 1000;
-        for (int tries = 0; tries < tries_max; tries++) {
+        std::uint64_t seen = generation ? generation() : 0;
+        for (int tries = 0, all = 0; tries < tries_max && all < all_tries_max; tries++, all++) {
+            const std::uint64_t now = generation ? generation() : 0;
+            if (now != seen) tries = 0;
+            seen = now;
             if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) {
                 held_ = true;
                 return;
@@ -237,7 +242,7 @@ StateCleanup StateFile::remove_dead(plumb_rule_set& rules) {
 }
 
 Result<std::uint64_t> StateFile::edit(const std::function<Status(plumb_rule_set&)>& change) {
-    const Lock lock(fd_.get());
+    const Lock lock(fd_.get(), [this] { return generation(); });
     if (!lock.held()) return locked_error();
     auto next = std::make_unique<plumb_rule_set>(set(generation()));
     make_sane(*next);
@@ -251,7 +256,7 @@ Result<std::uint64_t> StateFile::edit(const std::function<Status(plumb_rule_set&
 }
 
 Result<StateCleanup> StateFile::clean_up() {
-    const Lock lock(fd_.get());
+    const Lock lock(fd_.get(), [this] { return generation(); });
     if (!lock.held()) return locked_error();
     auto next = std::make_unique<plumb_rule_set>(set(generation()));
     make_sane(*next);
