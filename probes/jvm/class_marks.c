@@ -6,11 +6,14 @@
 #include <string.h>
 
 static struct plumb_tags class_tags;
-static void (*when_linked)(jclass class);
+static bool any_was_linked;
 
 static void JNICALL on_class_prepare(jvmtiEnv* jvmti, JNIEnv* jni, jthread thread, jclass class) {
-    (void)jvmti, (void)jni, (void)thread;
-    when_linked(class);
+    jlong tag = 0;
+    (void)jni, (void)thread;
+    if ((*jvmti)->GetTag(jvmti, class, &tag) != JVMTI_ERROR_NONE || (tag & 3) != PLUMB_CLASS_WAITS) return;
+    __atomic_store_n(&any_was_linked, true, __ATOMIC_RELEASE);
+    plumb_wake_watcher();
 }
 
 static bool ask_for_linked_classes(jvmtiEnv* env) {
@@ -22,8 +25,8 @@ static bool ask_for_linked_classes(jvmtiEnv* env) {
                JVMTI_ERROR_NONE;
 }
 
-bool plumb_class_marks_begin(void (*on_linked)(jclass class)) {
-    when_linked = on_linked;
+bool plumb_class_marks_begin(void) {
+    __atomic_store_n(&any_was_linked, false, __ATOMIC_RELAXED);
     if (plumb_tags_begin(&class_tags) && ask_for_linked_classes(class_tags.kept)) return true;
     plumb_tags_end(&class_tags);
     return false;
@@ -54,4 +57,12 @@ bool plumb_class_is_linked(jclass class) {
     jint status = 0;
     return (*plumb_jvm.jvmti)->GetClassStatus(plumb_jvm.jvmti, class, &status) == JVMTI_ERROR_NONE &&
            (status & JVMTI_CLASS_STATUS_PREPARED) != 0;
+}
+
+bool plumb_any_class_was_linked(void) {
+    return __atomic_load_n(&any_was_linked, __ATOMIC_ACQUIRE);
+}
+
+bool plumb_take_linked_classes(void) {
+    return __atomic_exchange_n(&any_was_linked, false, __ATOMIC_ACQ_REL);
 }

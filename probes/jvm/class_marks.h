@@ -1,7 +1,8 @@
 /*
  * Which of the classes that are loaded were given to the JVM with hooks, and which have to wait for it: those that the program has not linked
  * yet. To change them would link them, and run the program's own loaders in our thread, at another time than it has them run. So they
- * are changed when they are linked.
+ * are changed when they are linked; soon behind that, and not by the thread that links them: what other agents have to say to the change
+ * would run there, with the class locked.
  */
 #ifndef PLUMB_PROBES_JVM_CLASS_MARKS_H
 #define PLUMB_PROBES_JVM_CLASS_MARKS_H
@@ -13,8 +14,8 @@
 
 enum plumb_class_mark { PLUMB_CLASS_UNSEEN, PLUMB_CLASS_CHANGED, PLUMB_CLASS_WAITS };
 
-/* For who follows. `on_linked` is called for classes that waited, by the threads that link them. False: there are no marks. */
-bool plumb_class_marks_begin(void (*on_linked)(jclass class));
+/* For who follows. False: there are no marks. */
+bool plumb_class_marks_begin(void);
 void plumb_class_marks_end(void);
 
 /* For a wish, by its generation; what was noted for another one is not there. */
@@ -22,5 +23,9 @@ void plumb_mark_class(jclass class, uint32_t generation, enum plumb_class_mark m
 enum plumb_class_mark plumb_mark_of_class(jclass class, uint32_t generation);
 
 bool plumb_class_is_linked(jclass class);
+
+/* Whether classes that waited were linked since this was asked; who follows is woken then. */
+bool plumb_any_class_was_linked(void);
+bool plumb_take_linked_classes(void);
 
 #endif

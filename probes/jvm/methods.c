@@ -105,19 +105,8 @@ static void tell_patterns(const struct plumb_method_wish* wish) {
     }
 }
 
-/* Runs in the program's threads. */
-static void change_when_linked(jclass class) {
-    struct plumb_method_wish* const wish = take_open_wish();
-    if (wish && plumb_mark_of_class(class, wish->generation) == PLUMB_CLASS_WAITS &&
-        plumb_class_is_to_change(class, NULL, wish, false)) {
-        plumb_mark_class(class, wish->generation, PLUMB_CLASS_CHANGED);
-        change_classes(&class, 1);
-    }
-    plumb_method_wish_release(wish);
-}
-
 bool plumb_methods_begin(void) {
-    return plumb_class_marks_begin(change_when_linked);
+    return plumb_class_marks_begin();
 }
 
 /* A class whose file was read before the hooks were open, and which is loaded behind the look, is found by the next look. */
@@ -142,12 +131,16 @@ bool plumb_methods_are_asked_for(void) {
 }
 
 bool plumb_methods_are_settled(void) {
-    return plumb_method_wish_generation() == __atomic_load_n(&settled_generation, __ATOMIC_ACQUIRE);
+    return plumb_method_wish_generation() == __atomic_load_n(&settled_generation, __ATOMIC_ACQUIRE) &&
+           !plumb_any_class_was_linked();
 }
 
 void plumb_methods_follow(JNIEnv* jni) {
     struct plumb_method_wish* const wish = plumb_method_wish_take();
-    if (wish && wish != applied_wish) apply(jni, wish);
+    if (wish && wish != applied_wish)
+        apply(jni, wish);
+    else if (plumb_take_linked_classes() && wish)
+        change_what_is_loaded(jni, NULL, wish, false);
     plumb_method_wish_release(wish);
 }
 

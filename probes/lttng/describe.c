@@ -371,9 +371,11 @@ static bool has_strings(const struct value* values) {
 static bool may_lay_out(struct traced_event* traced) {
     if (!has_strings(traced->values)) return true;
 #if defined(__x86_64__)
-    const struct purity purity = purity_until_filter(
-        (const void*)(uintptr_t)traced->callback, code_around((const void*)(uintptr_t)traced->callback),
-        offsetof(struct ust_event_common, run_filter), offsetof(struct ust_operations, reserve));
+    const void* const function = (const void*)(uintptr_t)traced->callback;
+    const struct unwind_index index = unwind_index_of(function);
+    const struct purity purity = purity_until_filter(function, code_around(function), &index,
+                                                     offsetof(struct ust_event_common, run_filter),
+                                                     offsetof(struct ust_operations, reserve));
     traced->frame_bytes = purity.frame_bytes;
     traced->asked_from = purity.asked_from;
     return purity.is_pure;

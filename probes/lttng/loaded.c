@@ -230,6 +230,43 @@ struct code code_around(const void* address) {
     return wanted.code;
 }
 
+struct wanted_index {
+    uintptr_t address;
+    struct unwind_index index;
+};
+
+static const ElfW(Phdr) * segment_of(const struct dl_phdr_info* info, uintptr_t address) {
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr)* const segment = &info->dlpi_phdr[i];
+        if (segment->p_type == PT_LOAD && address - (info->dlpi_addr + segment->p_vaddr) < segment->p_filesz)
+            return segment;
+    }
+    return NULL;
+}
+
+static int look_for_index(struct dl_phdr_info* info, size_t bytes, void* data) {
+    struct wanted_index* const wanted = data;
+    (void)bytes;
+    if (segment_of(info, wanted->address) == NULL) return 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr)* const header = &info->dlpi_phdr[i];
+        const uintptr_t at = info->dlpi_addr + header->p_vaddr;
+        const ElfW(Phdr)* const around = header->p_type == PT_GNU_EH_FRAME ? segment_of(info, at) : NULL;
+        if (around == NULL) continue;
+        const uintptr_t first = info->dlpi_addr + around->p_vaddr;
+        wanted->index = (struct unwind_index){
+            (const unsigned char*)at, (const unsigned char*)(at + header->p_filesz),
+            (const unsigned char*)first, (const unsigned char*)(first + around->p_filesz)};
+    }
+    return 1;
+}
+
+struct unwind_index unwind_index_of(const void* address) {
+    struct wanted_index wanted = {(uintptr_t)address, {NULL, NULL, NULL, NULL}};
+    dl_iterate_phdr(look_for_index, &wanted);
+    return wanted.index;
+}
+
 bool keep_loaded(const void* address) {
     Dl_info info;
     if (dladdr(address, &info) == 0 || info.dli_fname == NULL) return false;

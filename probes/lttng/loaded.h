@@ -4,6 +4,8 @@
 #ifndef PLUMB_PROBES_LTTNG_LOADED_H
 #define PLUMB_PROBES_LTTNG_LOADED_H
 
+#include "landing_pads.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -24,6 +26,9 @@ struct code code_of(const void* address);
 
 /* Of that the segment alone in which the address is, as far as the file goes: all of it can be read. 0, 0: that is not known. */
 struct code code_around(const void* address);
+
+/* How the object of an address is unwound. */
+struct unwind_index unwind_index_of(const void* address);
 
 /* The same object again: from now on dlclose() leaves it where it is. False: it could not be done. */
 bool keep_loaded(const void* address);

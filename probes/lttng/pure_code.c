@@ -279,8 +279,15 @@ static struct purity judge(void) {
     return purity;
 }
 
-struct purity purity_until_filter(const void* function, struct code code, int32_t filter_at,
-                                  int32_t reserve_at) {
+/* What is thrown goes on where no instruction leads to. Parts that stand elsewhere have an entry of their own. */
+static bool may_catch(const struct unwind_index* index) {
+    for (uint32_t i = 0; i < graph.count; i++)
+        if (!graph.places[i].has_previous && may_have_landing_pads(index, graph.places[i].at)) return true;
+    return false;
+}
+
+struct purity purity_until_filter(const void* function, struct code code, const struct unwind_index* index,
+                                  int32_t filter_at, int32_t reserve_at) {
     static const struct purity unknown = {false, 0, NULL};
     if (code.end == 0 || code.end == UINTPTR_MAX) return unknown;
     const unsigned char* const begin = function;
@@ -292,7 +299,7 @@ struct purity purity_until_filter(const void* function, struct code code, int32_
     go_to(begin);
     for (uint32_t i = 0; i < graph.count && !graph.is_unknown; i++)
         look_at(&graph.places[i], filter_at, reserve_at);
-    if (graph.is_unknown) return unknown;
+    if (graph.is_unknown || may_catch(index)) return unknown;
     for (uint32_t i = 0; i < graph.count; i++)
         graph.places[i].next_place = place_of(graph.places[i].next);
     graph.places[0].comes_unwritten = true;

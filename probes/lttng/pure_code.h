@@ -19,8 +19,9 @@ struct purity {
 };
 
 /* What a function does until it calls through the pointer that lies `filter_at` behind what a register leads to, `reserve_at`
- * being where the one lies by which it begins to write. `code`: what of its object can be read. One at a time. */
-struct purity purity_until_filter(const void* function, struct code code, int32_t filter_at,
-                                  int32_t reserve_at);
+ * being where the one lies by which it begins to write. `code`: what of its object can be read; `index`: how that is unwound. One at
+ * a time. */
+struct purity purity_until_filter(const void* function, struct code code, const struct unwind_index* index,
+                                  int32_t filter_at, int32_t reserve_at);
 
 #endif

@@ -2,10 +2,13 @@
 // cmake-link: plumb_static plumb_lttng_code
 extern "C" {
 #include "probes/lttng/instruction.h"
+#include "probes/lttng/landing_pads.h"
 #include "probes/lttng/pure_code.h"
 }
 
 #include <gtest/gtest.h>
+
+#include <link.h>
 
 #include <cstring>
 #include <initializer_list>
@@ -26,10 +29,15 @@ instruction read(const Code& code, bool has_frame_pointer = true) {
     return read_instruction(code.data(), code.data() + code.size(), has_frame_pointer);
 }
 
-purity judged(Code code) {
+// An index of no functions: none has landing pads.
+const unsigned char no_functions[12] = {1, 0x1b, 3, 0x3b};
+const unwind_index nothing_unwound = {no_functions, no_functions + sizeof(no_functions), no_functions,
+                                      no_functions + sizeof(no_functions)};
+
+purity judged(Code code, const unwind_index& index = nothing_unwound) {
     code.resize(code.size() + 32, 0xcc);
     const auto begin = reinterpret_cast<std::uintptr_t>(code.data());
-    return purity_until_filter(code.data(), {begin, begin + code.size()}, 0x28, 0x10);
+    return purity_until_filter(code.data(), {begin, begin + code.size()}, &index, 0x28, 0x10);
 }
 
 const Code push_rbp{0x55}, frame{0x48, 0x89, 0xe5}, reserve{0xff, 0x50, 0x10}, ask{0xff, 0x57, 0x28},
@@ -141,7 +149,7 @@ TEST(LttngPureCode, OfWhatIsNotUnderstoodNothingIsBelieved) {
         << "out of the object";
     EXPECT_FALSE(judged(begin_function + reserve_past() + Code(4000, 0x90) + ask + ret).is_pure)
         << "too long";
-    EXPECT_FALSE(purity_until_filter(ret.data(), {0, UINTPTR_MAX}, 0x28, 0x10).is_pure)
+    EXPECT_FALSE(purity_until_filter(ret.data(), {0, UINTPTR_MAX}, &nothing_unwound, 0x28, 0x10).is_pure)
         << "its object is not known";
 }
 
@@ -189,6 +197,55 @@ TEST(LttngPureCode, AFrameThatGrowsInALoopIsOfNoKnownSize) {
             .is_pure);
     EXPECT_FALSE(
         judged(begin_function + reserve_past() + Code{0x48, 0x81, 0xec, 0, 0x20, 0, 0} + ask + ret).is_pure);
+}
+
+__attribute__((noinline)) int throws_from(int number) {
+    if (number > 100) throw number;
+    return number + 1;
+}
+__attribute__((noinline)) int catches(int number) {
+    try {
+        return throws_from(number);
+    } catch (int thrown) {
+        return thrown - 1;
+    }
+}
+
+unwind_index own_index() {
+    unwind_index found{};
+    dl_iterate_phdr(
+        [](dl_phdr_info* info, std::size_t, void* data) {
+            auto* const index = static_cast<unwind_index*>(data);
+            for (int i = 0; i < info->dlpi_phnum; i++) {
+                const auto* const at =
+                    reinterpret_cast<const unsigned char*>(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+                if (info->dlpi_phdr[i].p_type == PT_GNU_EH_FRAME)
+                    index->at = at, index->end = at + info->dlpi_phdr[i].p_filesz;
+            }
+            for (int i = 0; i < info->dlpi_phnum; i++) {
+                const auto* const at =
+                    reinterpret_cast<const unsigned char*>(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+                const bool is_around = index->at >= at && index->at < at + info->dlpi_phdr[i].p_filesz;
+                if (info->dlpi_phdr[i].p_type == PT_LOAD && is_around)
+                    index->first = at, index->limit = at + info->dlpi_phdr[i].p_filesz;
+            }
+            return 1; // the executable is the first
+        },
+        &found);
+    return found;
+}
+
+TEST(LttngPureCode, AnExceptionMayGoOnElsewhere) {
+    const unwind_index own = own_index(), none{};
+    EXPECT_TRUE(may_have_landing_pads(&own, reinterpret_cast<const void*>(&catches)));
+    EXPECT_FALSE(may_have_landing_pads(&own, reinterpret_cast<const void*>(&throws_from)));
+    EXPECT_EQ(catches(1) + catches(200), 2 + 199);
+    EXPECT_TRUE(may_have_landing_pads(&none, reinterpret_cast<const void*>(&throws_from)))
+        << "it is not known";
+    EXPECT_FALSE(judged(begin_function + reserve_past() + ask + ret, none).is_pure);
+    unwind_index cut = own;
+    for (cut.limit = own.at; cut.limit > own.first && own.at - cut.limit < 5000; cut.limit -= 7)
+        may_have_landing_pads(&cut, reinterpret_cast<const void*>(&catches)); // reads nothing behind it
 }
 
 TEST(LttngPureCode, WhereADebuggerStandsNothingIsSeen) {
