@@ -31,7 +31,7 @@ struct reading {
     const unsigned char* at;
     const unsigned char* end;
     uint8_t rex;
-    bool has_16_bits, has_segment, has_repeat, has_short_addresses, has_lock, is_bad;
+    bool has_16_bits, has_segment, is_of_thread, has_repeat, has_short_addresses, has_lock, is_bad;
     bool has_frame_pointer;
     struct operand operand;
     struct instruction found;
@@ -358,6 +358,9 @@ static uint8_t take_prefixes(struct reading* from) {
             from->has_16_bits = true;
             break;
         case 0x64:
+            from->is_of_thread = true;
+            from->has_segment = true;
+            break;
         case 0x65:
             from->has_segment = true;
             break;
@@ -398,8 +401,9 @@ struct instruction read_instruction(const unsigned char* at, const unsigned char
         take_two(&from);
     else
         take_one(&from, opcode);
-    from.found.reads_canary =
-        from.has_segment && from.operand.base == NO_REGISTER && from.operand.displacement == CANARY_AT;
+    from.found.reads_canary = from.is_of_thread && (from.rex & 8) != 0 &&
+                              IS_ONE_OF(opcode, "\x2b\x33\x39\x3b\x8b") && /* sub, xor, cmp, mov */
+                              from.operand.base == NO_REGISTER && from.operand.displacement == CANARY_AT;
     if (from.has_lock) from.found.is_pure = false;
     /* The linker fills a call that has become shorter by it; elsewhere compilers hardly use it. */
     if (from.has_short_addresses && from.found.flow != FLOW_CALL && from.found.flow != FLOW_JUMP)

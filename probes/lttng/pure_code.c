@@ -21,6 +21,7 @@
 struct place {
     const unsigned char* at;
     const unsigned char* next; /* NULL: it does not go on to the next one, or that is another function's */
+    const unsigned char* end;  /* of a call that does not come back; NULL: it is none */
     uint32_t frame_bytes, freed_bytes;
     int32_t stored_at;
     uint32_t
@@ -157,8 +158,9 @@ static void look_at(struct place* place, int32_t filter_at, int32_t reserve_at) 
     place->is_reserve = found.flow == FLOW_CALL_BY && found.displacement == reserve_at;
     graph.is_unknown = graph.is_unknown || found.flow == FLOW_UNKNOWN || is_jump_by_call(found) ||
                        is_jump_by_return(place, found);
-    if (found.flow == FLOW_LEAVE || graph.is_unknown || is_without_return(place, found)) return;
     const unsigned char* const next = place->at + found.length;
+    if (is_without_return(place, found)) place->end = next;
+    if (found.flow == FLOW_LEAVE || graph.is_unknown || place->end != NULL) return;
     const bool branches = found.flow == FLOW_BRANCH, is_canary = branches && asks_canary(place);
     if (found.flow == FLOW_JUMP || branches) {
         const bool was_there = place_of(found.target) != NOWHERE;
@@ -279,6 +281,13 @@ static struct purity judge(void) {
     return purity;
 }
 
+/* What stands behind a call that was taken for that of __stack_chk_fail() is this function's, and is come to in other ways as well. */
+static bool comes_back_after_all(void) {
+    for (uint32_t i = 0; i < graph.count; i++)
+        if (place_of(graph.places[i].end) != NOWHERE) return true;
+    return false;
+}
+
 /* What is thrown goes on where no instruction leads to. Parts that stand elsewhere have an entry of their own. */
 static bool may_catch(const struct unwind_index* index) {
     for (uint32_t i = 0; i < graph.count; i++)
@@ -299,7 +308,7 @@ struct purity purity_until_filter(const void* function, struct code code, const 
     go_to(begin);
     for (uint32_t i = 0; i < graph.count && !graph.is_unknown; i++)
         look_at(&graph.places[i], filter_at, reserve_at);
-    if (graph.is_unknown || may_catch(index)) return unknown;
+    if (graph.is_unknown || comes_back_after_all() || may_catch(index)) return unknown;
     for (uint32_t i = 0; i < graph.count; i++)
         graph.places[i].next_place = place_of(graph.places[i].next);
     graph.places[0].comes_unwritten = true;

@@ -189,6 +189,14 @@ TEST(LttngPureCode, BehindTheCallForADamagedStackIsNobodysCode) {
     EXPECT_FALSE(
         judged(begin_function + reserve_past() + ask + Code{0x75, 0x01} + ret + call_other + next_function)
             .is_pure);
+    // cmp of a byte there: je 1f; call step; 1: ask
+    const Code compare_byte{0x64, 0x80, 0x3c, 0x25, 0x28, 0, 0, 0, 0x05};
+    EXPECT_FALSE(
+        judged(begin_function + reserve_past() + compare_byte + Code{0x74, 0x05} + call_other + ask + ret)
+            .is_pure);
+    EXPECT_FALSE(
+        judged(begin_function + reserve_past() + compare + Code{0x74, 0x05} + call_other + ask + ret).is_pure)
+        << "it comes back to where others come to";
 }
 
 TEST(LttngPureCode, AFrameThatGrowsInALoopIsOfNoKnownSize) {
