@@ -210,14 +210,15 @@ static bool mark_leading(void) {
     return is_more;
 }
 
-/* One question, and one place where writing begins: another one is a call of the provider's that looks like it. */
+/* One question, and somewhere writing begins: of two questions one is a call of the provider's that looks like it. */
 static bool is_clear(void) {
-    uint32_t questions = 0, beginnings = 0;
+    uint32_t questions = 0;
+    bool is_written = false;
     for (uint32_t i = 0; i < graph.count; i++) {
         questions += is_question(&graph.places[i]);
-        beginnings += graph.places[i].is_reserve;
+        is_written |= graph.places[i].is_reserve;
     }
-    return questions == 1 && beginnings == 1;
+    return questions == 1 && is_written;
 }
 
 static bool ends(uint16_t to) {
