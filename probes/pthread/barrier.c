@@ -15,7 +15,7 @@ PLUMB_TRACED int barrier_wait_traced(pthread_barrier_t* barrier, void* caller) {
 PLUMB_WRAPPER int pthread_barrier_wait(pthread_barrier_t* barrier) {
     if (PLUMB_LIKELY(!(PLUMB_ON(barrier_wait_begin) | PLUMB_ON(barrier_wait_end))))
         return plumb_real.barrier_wait(barrier);
-    return barrier_wait_traced(barrier, PLUMB_CALLER());
+    return PLUMB_SEEN_FROM_CALLER(barrier_wait_traced(barrier, PLUMB_CALLER()));
 }
 
 PLUMB_TRACED int barrier_init_traced(pthread_barrier_t* barrier, const pthread_barrierattr_t* attributes,
@@ -28,7 +28,7 @@ PLUMB_TRACED int barrier_init_traced(pthread_barrier_t* barrier, const pthread_b
 PLUMB_WRAPPER int pthread_barrier_init(pthread_barrier_t* barrier, const pthread_barrierattr_t* attributes,
                                        unsigned count) {
     if (PLUMB_LIKELY(!PLUMB_ON(barrier_init))) return plumb_real.barrier_init(barrier, attributes, count);
-    return barrier_init_traced(barrier, attributes, count);
+    return PLUMB_SEEN_FROM_CALLER(barrier_init_traced(barrier, attributes, count));
 }
 
 PLUMB_TRACED int barrier_destroy_traced(pthread_barrier_t* barrier) {
@@ -39,5 +39,5 @@ PLUMB_TRACED int barrier_destroy_traced(pthread_barrier_t* barrier) {
 
 PLUMB_WRAPPER int pthread_barrier_destroy(pthread_barrier_t* barrier) {
     if (PLUMB_LIKELY(!PLUMB_ON(barrier_destroy))) return plumb_real.barrier_destroy(barrier);
-    return barrier_destroy_traced(barrier);
+    return PLUMB_SEEN_FROM_CALLER(barrier_destroy_traced(barrier));
 }

@@ -145,29 +145,30 @@ PLUMB_TRACED int cond_wait_traced(pthread_cond_t* cond, pthread_mutex_t* mutex,
 #define EXPORT(ours, exported) _Static_assert(1, "")
 #endif
 
-#define DEFINE_CONDITION(prefix, real_prefix, generation)                                                \
-    PLUMB_WRAPPER int prefix##_wait(pthread_cond_t* cond, pthread_mutex_t* mutex);                       \
-    PLUMB_WRAPPER int prefix##_wait(pthread_cond_t* cond, pthread_mutex_t* mutex) {                      \
-        if (PLUMB_LIKELY(!COND_WAIT_ON())) return plumb_real.real_prefix##_wait(cond, mutex);            \
-        return cond_wait_traced(cond, mutex, &plumb_no_limit, generation, PLUMB_CALLER());               \
-    }                                                                                                    \
-    PLUMB_WRAPPER int prefix##_timedwait(pthread_cond_t* cond, pthread_mutex_t* mutex,                   \
-                                         const struct timespec* when);                                   \
-    PLUMB_WRAPPER int prefix##_timedwait(pthread_cond_t* cond, pthread_mutex_t* mutex,                   \
-                                         const struct timespec* when) {                                  \
-        if (PLUMB_LIKELY(!COND_WAIT_ON())) return plumb_real.real_prefix##_timedwait(cond, mutex, when); \
-        const struct plumb_limit limit = {PLUMB_WAIT_TIMED, CLOCK_REALTIME, when};                       \
-        return cond_wait_traced(cond, mutex, &limit, generation, PLUMB_CALLER());                        \
-    }                                                                                                    \
-    PLUMB_WRAPPER int prefix##_signal(pthread_cond_t* cond);                                             \
-    PLUMB_WRAPPER int prefix##_signal(pthread_cond_t* cond) {                                            \
-        if (PLUMB_UNLIKELY(PLUMB_ON(cond_signal))) plumb_trace(pthread, cond_signal, cond);              \
-        return plumb_real.real_prefix##_signal(cond);                                                    \
-    }                                                                                                    \
-    PLUMB_WRAPPER int prefix##_broadcast(pthread_cond_t* cond);                                          \
-    PLUMB_WRAPPER int prefix##_broadcast(pthread_cond_t* cond) {                                         \
-        if (PLUMB_UNLIKELY(PLUMB_ON(cond_broadcast))) plumb_trace(pthread, cond_broadcast, cond);        \
-        return plumb_real.real_prefix##_broadcast(cond);                                                 \
+#define DEFINE_CONDITION(prefix, real_prefix, generation)                                                 \
+    PLUMB_WRAPPER int prefix##_wait(pthread_cond_t* cond, pthread_mutex_t* mutex);                        \
+    PLUMB_WRAPPER int prefix##_wait(pthread_cond_t* cond, pthread_mutex_t* mutex) {                       \
+        if (PLUMB_LIKELY(!COND_WAIT_ON())) return plumb_real.real_prefix##_wait(cond, mutex);             \
+        return PLUMB_SEEN_FROM_CALLER(                                                                    \
+            cond_wait_traced(cond, mutex, &plumb_no_limit, generation, PLUMB_CALLER()));                  \
+    }                                                                                                     \
+    PLUMB_WRAPPER int prefix##_timedwait(pthread_cond_t* cond, pthread_mutex_t* mutex,                    \
+                                         const struct timespec* when);                                    \
+    PLUMB_WRAPPER int prefix##_timedwait(pthread_cond_t* cond, pthread_mutex_t* mutex,                    \
+                                         const struct timespec* when) {                                   \
+        if (PLUMB_LIKELY(!COND_WAIT_ON())) return plumb_real.real_prefix##_timedwait(cond, mutex, when);  \
+        const struct plumb_limit limit = {PLUMB_WAIT_TIMED, CLOCK_REALTIME, when};                        \
+        return PLUMB_SEEN_FROM_CALLER(cond_wait_traced(cond, mutex, &limit, generation, PLUMB_CALLER())); \
+    }                                                                                                     \
+    PLUMB_WRAPPER int prefix##_signal(pthread_cond_t* cond);                                              \
+    PLUMB_WRAPPER int prefix##_signal(pthread_cond_t* cond) {                                             \
+        if (PLUMB_UNLIKELY(PLUMB_ON(cond_signal))) plumb_trace(pthread, cond_signal, cond);               \
+        return plumb_real.real_prefix##_signal(cond);                                                     \
+    }                                                                                                     \
+    PLUMB_WRAPPER int prefix##_broadcast(pthread_cond_t* cond);                                           \
+    PLUMB_WRAPPER int prefix##_broadcast(pthread_cond_t* cond) {                                          \
+        if (PLUMB_UNLIKELY(PLUMB_ON(cond_broadcast))) plumb_trace(pthread, cond_broadcast, cond);         \
+        return plumb_real.real_prefix##_broadcast(cond);                                                  \
     }
 
 DEFINE_CONDITION(plumb_cond, cond, CONDITION_NEW)
@@ -188,5 +189,5 @@ PLUMB_WRAPPER int pthread_cond_clockwait(pthread_cond_t* cond, pthread_mutex_t* 
                                          const struct timespec* when) {
     if (PLUMB_LIKELY(!COND_WAIT_ON())) return plumb_real.cond_clockwait(cond, mutex, clock, when);
     const struct plumb_limit limit = {PLUMB_WAIT_CLOCK, clock, when};
-    return cond_wait_traced(cond, mutex, &limit, CONDITION_NEW, PLUMB_CALLER());
+    return PLUMB_SEEN_FROM_CALLER(cond_wait_traced(cond, mutex, &limit, CONDITION_NEW, PLUMB_CALLER()));
 }

@@ -88,20 +88,20 @@ PLUMB_TRACED int mutex_lock_traced(pthread_mutex_t* mutex, const struct plumb_li
 
 PLUMB_WRAPPER int pthread_mutex_lock(pthread_mutex_t* mutex) {
     if (PLUMB_LIKELY(!MUTEX_LOCK_ON())) return plumb_real.mutex_lock(mutex);
-    return mutex_lock_traced(mutex, &plumb_no_limit, PLUMB_CALLER());
+    return PLUMB_SEEN_FROM_CALLER(mutex_lock_traced(mutex, &plumb_no_limit, PLUMB_CALLER()));
 }
 
 PLUMB_WRAPPER int pthread_mutex_timedlock(pthread_mutex_t* mutex, const struct timespec* when) {
     if (PLUMB_LIKELY(!MUTEX_LOCK_ON())) return plumb_real.mutex_timedlock(mutex, when);
     const struct plumb_limit limit = {PLUMB_WAIT_TIMED, CLOCK_REALTIME, when};
-    return mutex_lock_traced(mutex, &limit, PLUMB_CALLER());
+    return PLUMB_SEEN_FROM_CALLER(mutex_lock_traced(mutex, &limit, PLUMB_CALLER()));
 }
 
 PLUMB_WRAPPER int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock,
                                           const struct timespec* when) {
     if (PLUMB_LIKELY(!MUTEX_LOCK_ON())) return plumb_real.mutex_clocklock(mutex, clock, when);
     const struct plumb_limit limit = {PLUMB_WAIT_CLOCK, clock, when};
-    return mutex_lock_traced(mutex, &limit, PLUMB_CALLER());
+    return PLUMB_SEEN_FROM_CALLER(mutex_lock_traced(mutex, &limit, PLUMB_CALLER()));
 }
 
 PLUMB_TRACED int mutex_trylock_traced(pthread_mutex_t* mutex) {
@@ -118,7 +118,7 @@ PLUMB_TRACED int mutex_trylock_traced(pthread_mutex_t* mutex) {
 PLUMB_WRAPPER int pthread_mutex_trylock(pthread_mutex_t* mutex) {
     if (PLUMB_LIKELY(!(PLUMB_ON(mutex_acquired) | PLUMB_ON(mutex_trylock_failed))))
         return plumb_real.mutex_trylock(mutex);
-    return mutex_trylock_traced(mutex);
+    return PLUMB_SEEN_FROM_CALLER(mutex_trylock_traced(mutex));
 }
 
 PLUMB_TRACED int mutex_unlock_traced(pthread_mutex_t* mutex) {
@@ -131,7 +131,7 @@ PLUMB_TRACED int mutex_unlock_traced(pthread_mutex_t* mutex) {
 PLUMB_WRAPPER int pthread_mutex_unlock(pthread_mutex_t* mutex) {
     if (PLUMB_LIKELY(!(PLUMB_ON(mutex_released) | PLUMB_ON(mutex_unlock_failed))))
         return plumb_real.mutex_unlock(mutex);
-    return mutex_unlock_traced(mutex);
+    return PLUMB_SEEN_FROM_CALLER(mutex_unlock_traced(mutex));
 }
 
 PLUMB_TRACED int mutex_init_traced(pthread_mutex_t* mutex, const pthread_mutexattr_t* attributes) {
@@ -144,7 +144,7 @@ PLUMB_TRACED int mutex_init_traced(pthread_mutex_t* mutex, const pthread_mutexat
 
 PLUMB_WRAPPER int pthread_mutex_init(pthread_mutex_t* mutex, const pthread_mutexattr_t* attributes) {
     if (PLUMB_LIKELY(!PLUMB_ON(mutex_init))) return plumb_real.mutex_init(mutex, attributes);
-    return mutex_init_traced(mutex, attributes);
+    return PLUMB_SEEN_FROM_CALLER(mutex_init_traced(mutex, attributes));
 }
 
 PLUMB_TRACED int mutex_destroy_traced(pthread_mutex_t* mutex) {
@@ -155,5 +155,5 @@ PLUMB_TRACED int mutex_destroy_traced(pthread_mutex_t* mutex) {
 
 PLUMB_WRAPPER int pthread_mutex_destroy(pthread_mutex_t* mutex) {
     if (PLUMB_LIKELY(!PLUMB_ON(mutex_destroy))) return plumb_real.mutex_destroy(mutex);
-    return mutex_destroy_traced(mutex);
+    return PLUMB_SEEN_FROM_CALLER(mutex_destroy_traced(mutex));
 }

@@ -60,38 +60,38 @@ PLUMB_TRACED int rwlock_lock_traced(pthread_rwlock_t* rwlock, enum mode mode, co
 
 PLUMB_WRAPPER int pthread_rwlock_rdlock(pthread_rwlock_t* rwlock) {
     if (PLUMB_LIKELY(!RWLOCK_LOCK_ON())) return plumb_real.rwlock_rdlock(rwlock);
-    return rwlock_lock_traced(rwlock, MODE_READ, &plumb_no_limit, PLUMB_CALLER());
+    return PLUMB_SEEN_FROM_CALLER(rwlock_lock_traced(rwlock, MODE_READ, &plumb_no_limit, PLUMB_CALLER()));
 }
 
 PLUMB_WRAPPER int pthread_rwlock_timedrdlock(pthread_rwlock_t* rwlock, const struct timespec* when) {
     if (PLUMB_LIKELY(!RWLOCK_LOCK_ON())) return plumb_real.rwlock_timedrdlock(rwlock, when);
     const struct plumb_limit limit = {PLUMB_WAIT_TIMED, CLOCK_REALTIME, when};
-    return rwlock_lock_traced(rwlock, MODE_READ, &limit, PLUMB_CALLER());
+    return PLUMB_SEEN_FROM_CALLER(rwlock_lock_traced(rwlock, MODE_READ, &limit, PLUMB_CALLER()));
 }
 
 PLUMB_WRAPPER int pthread_rwlock_clockrdlock(pthread_rwlock_t* rwlock, clockid_t clock,
                                              const struct timespec* when) {
     if (PLUMB_LIKELY(!RWLOCK_LOCK_ON())) return plumb_real.rwlock_clockrdlock(rwlock, clock, when);
     const struct plumb_limit limit = {PLUMB_WAIT_CLOCK, clock, when};
-    return rwlock_lock_traced(rwlock, MODE_READ, &limit, PLUMB_CALLER());
+    return PLUMB_SEEN_FROM_CALLER(rwlock_lock_traced(rwlock, MODE_READ, &limit, PLUMB_CALLER()));
 }
 
 PLUMB_WRAPPER int pthread_rwlock_wrlock(pthread_rwlock_t* rwlock) {
     if (PLUMB_LIKELY(!RWLOCK_LOCK_ON())) return plumb_real.rwlock_wrlock(rwlock);
-    return rwlock_lock_traced(rwlock, MODE_WRITE, &plumb_no_limit, PLUMB_CALLER());
+    return PLUMB_SEEN_FROM_CALLER(rwlock_lock_traced(rwlock, MODE_WRITE, &plumb_no_limit, PLUMB_CALLER()));
 }
 
 PLUMB_WRAPPER int pthread_rwlock_timedwrlock(pthread_rwlock_t* rwlock, const struct timespec* when) {
     if (PLUMB_LIKELY(!RWLOCK_LOCK_ON())) return plumb_real.rwlock_timedwrlock(rwlock, when);
     const struct plumb_limit limit = {PLUMB_WAIT_TIMED, CLOCK_REALTIME, when};
-    return rwlock_lock_traced(rwlock, MODE_WRITE, &limit, PLUMB_CALLER());
+    return PLUMB_SEEN_FROM_CALLER(rwlock_lock_traced(rwlock, MODE_WRITE, &limit, PLUMB_CALLER()));
 }
 
 PLUMB_WRAPPER int pthread_rwlock_clockwrlock(pthread_rwlock_t* rwlock, clockid_t clock,
                                              const struct timespec* when) {
     if (PLUMB_LIKELY(!RWLOCK_LOCK_ON())) return plumb_real.rwlock_clockwrlock(rwlock, clock, when);
     const struct plumb_limit limit = {PLUMB_WAIT_CLOCK, clock, when};
-    return rwlock_lock_traced(rwlock, MODE_WRITE, &limit, PLUMB_CALLER());
+    return PLUMB_SEEN_FROM_CALLER(rwlock_lock_traced(rwlock, MODE_WRITE, &limit, PLUMB_CALLER()));
 }
 
 PLUMB_TRACED int rwlock_trylock_traced(pthread_rwlock_t* rwlock, enum mode mode) {
@@ -108,13 +108,13 @@ PLUMB_TRACED int rwlock_trylock_traced(pthread_rwlock_t* rwlock, enum mode mode)
 PLUMB_WRAPPER int pthread_rwlock_tryrdlock(pthread_rwlock_t* rwlock) {
     if (PLUMB_LIKELY(!(PLUMB_ON(rwlock_acquired) | PLUMB_ON(rwlock_trylock_failed))))
         return plumb_real.rwlock_tryrdlock(rwlock);
-    return rwlock_trylock_traced(rwlock, MODE_READ);
+    return PLUMB_SEEN_FROM_CALLER(rwlock_trylock_traced(rwlock, MODE_READ));
 }
 
 PLUMB_WRAPPER int pthread_rwlock_trywrlock(pthread_rwlock_t* rwlock) {
     if (PLUMB_LIKELY(!(PLUMB_ON(rwlock_acquired) | PLUMB_ON(rwlock_trylock_failed))))
         return plumb_real.rwlock_trywrlock(rwlock);
-    return rwlock_trylock_traced(rwlock, MODE_WRITE);
+    return PLUMB_SEEN_FROM_CALLER(rwlock_trylock_traced(rwlock, MODE_WRITE));
 }
 
 PLUMB_TRACED int rwlock_unlock_traced(pthread_rwlock_t* rwlock) {
@@ -127,7 +127,7 @@ PLUMB_TRACED int rwlock_unlock_traced(pthread_rwlock_t* rwlock) {
 PLUMB_WRAPPER int pthread_rwlock_unlock(pthread_rwlock_t* rwlock) {
     if (PLUMB_LIKELY(!(PLUMB_ON(rwlock_released) | PLUMB_ON(rwlock_unlock_failed))))
         return plumb_real.rwlock_unlock(rwlock);
-    return rwlock_unlock_traced(rwlock);
+    return PLUMB_SEEN_FROM_CALLER(rwlock_unlock_traced(rwlock));
 }
 
 PLUMB_TRACED int rwlock_init_traced(pthread_rwlock_t* rwlock, const pthread_rwlockattr_t* attributes) {
@@ -138,7 +138,7 @@ PLUMB_TRACED int rwlock_init_traced(pthread_rwlock_t* rwlock, const pthread_rwlo
 
 PLUMB_WRAPPER int pthread_rwlock_init(pthread_rwlock_t* rwlock, const pthread_rwlockattr_t* attributes) {
     if (PLUMB_LIKELY(!PLUMB_ON(rwlock_init))) return plumb_real.rwlock_init(rwlock, attributes);
-    return rwlock_init_traced(rwlock, attributes);
+    return PLUMB_SEEN_FROM_CALLER(rwlock_init_traced(rwlock, attributes));
 }
 
 PLUMB_TRACED int rwlock_destroy_traced(pthread_rwlock_t* rwlock) {
@@ -149,5 +149,5 @@ PLUMB_TRACED int rwlock_destroy_traced(pthread_rwlock_t* rwlock) {
 
 PLUMB_WRAPPER int pthread_rwlock_destroy(pthread_rwlock_t* rwlock) {
     if (PLUMB_LIKELY(!PLUMB_ON(rwlock_destroy))) return plumb_real.rwlock_destroy(rwlock);
-    return rwlock_destroy_traced(rwlock);
+    return PLUMB_SEEN_FROM_CALLER(rwlock_destroy_traced(rwlock));
 }

@@ -30,7 +30,7 @@ PLUMB_TRACED int spin_lock_traced(pthread_spinlock_t* spin, void* caller) {
 PLUMB_WRAPPER int pthread_spin_lock(pthread_spinlock_t* spin) {
     if (PLUMB_LIKELY(!(PLUMB_ON(spin_acquired) | PLUMB_ON(spin_wait) | PLUMB_ON(spin_lock_failed))))
         return plumb_real.spin_lock(spin);
-    return spin_lock_traced(spin, PLUMB_CALLER());
+    return PLUMB_SEEN_FROM_CALLER(spin_lock_traced(spin, PLUMB_CALLER()));
 }
 
 PLUMB_TRACED int spin_trylock_traced(pthread_spinlock_t* spin) {
@@ -47,7 +47,7 @@ PLUMB_TRACED int spin_trylock_traced(pthread_spinlock_t* spin) {
 PLUMB_WRAPPER int pthread_spin_trylock(pthread_spinlock_t* spin) {
     if (PLUMB_LIKELY(!(PLUMB_ON(spin_acquired) | PLUMB_ON(spin_trylock_failed))))
         return plumb_real.spin_trylock(spin);
-    return spin_trylock_traced(spin);
+    return PLUMB_SEEN_FROM_CALLER(spin_trylock_traced(spin));
 }
 
 PLUMB_TRACED int spin_unlock_traced(pthread_spinlock_t* spin) {
@@ -57,7 +57,7 @@ PLUMB_TRACED int spin_unlock_traced(pthread_spinlock_t* spin) {
 
 PLUMB_WRAPPER int pthread_spin_unlock(pthread_spinlock_t* spin) {
     if (PLUMB_LIKELY(!PLUMB_ON(spin_released))) return plumb_real.spin_unlock(spin);
-    return spin_unlock_traced(spin);
+    return PLUMB_SEEN_FROM_CALLER(spin_unlock_traced(spin));
 }
 
 PLUMB_TRACED int spin_init_traced(pthread_spinlock_t* spin, int shared) {
@@ -68,7 +68,7 @@ PLUMB_TRACED int spin_init_traced(pthread_spinlock_t* spin, int shared) {
 
 PLUMB_WRAPPER int pthread_spin_init(pthread_spinlock_t* spin, int shared) {
     if (PLUMB_LIKELY(!PLUMB_ON(spin_init))) return plumb_real.spin_init(spin, shared);
-    return spin_init_traced(spin, shared);
+    return PLUMB_SEEN_FROM_CALLER(spin_init_traced(spin, shared));
 }
 
 PLUMB_TRACED int spin_destroy_traced(pthread_spinlock_t* spin) {
@@ -79,5 +79,5 @@ PLUMB_TRACED int spin_destroy_traced(pthread_spinlock_t* spin) {
 
 PLUMB_WRAPPER int pthread_spin_destroy(pthread_spinlock_t* spin) {
     if (PLUMB_LIKELY(!PLUMB_ON(spin_destroy))) return plumb_real.spin_destroy(spin);
-    return spin_destroy_traced(spin);
+    return PLUMB_SEEN_FROM_CALLER(spin_destroy_traced(spin));
 }

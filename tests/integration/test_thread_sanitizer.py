@@ -191,8 +191,8 @@ class ThreadSanitizer(unittest.TestCase):
         self.assertEqual(done.stdout, "ETIMEDOUT, not at once\nsignalled\n")
         self.assertRegex(done.stderr, r" 2  pthread:cond_wait_end")
 
-    def reports(self, *words):
-        done = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
+    def reports(self, *words, **environment):
+        done = subprocess.run(words, env=dict(os.environ, **environment), capture_output=True, text=True, timeout=100, check=False)
         return done.returncode, done.stderr.count("WARNING: ThreadSanitizer: lock-order-inversion"), done.stderr.count("WARNING: ThreadSanitizer: data race")
 
     def test_inverted_locks_are_reported_as_without(self):
@@ -201,6 +201,9 @@ class ThreadSanitizer(unittest.TestCase):
             status, inversions, races = self.reports(*words)
             self.assertEqual((status, races), (66, 0))
             self.assertIn(inversions, (1, 2))  # it does not always tell of both, with us or without
+        (self.directory / "known").write_text("deadlock:main\n")
+        for words in ([program], [PLUMB, "record", "--force", "-o", trace, "--preload", "pthread", "--", program]):
+            self.assertEqual(self.reports(*words, TSAN_OPTIONS=f"suppressions={self.directory}/known"), (0, 0, 0))
 
     def test_what_the_runtime_does_is_not(self):
         library = BUILD / "libtrace"
