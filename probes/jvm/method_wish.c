@@ -9,6 +9,8 @@ static uint32_t wish_lock;
 static struct plumb_method_wish* last_wish;  /* NULL: nothing is asked for */
 static struct plumb_method_wish* heard_wish; /* of the options that are being read; one thread reads them */
 
+static uint32_t times_repeated;
+
 enum { default_limit = 4096 };
 
 static void free_wish(struct plumb_method_wish* wish) {
@@ -72,13 +74,25 @@ bool plumb_method_wish_hear(const char* word, size_t bytes) {
     return false;
 }
 
-/* A limit alone asks for nothing. */
+static bool is_same(const struct plumb_method_wish* one, const struct plumb_method_wish* other) {
+    if (one->count != other->count || one->limit != other->limit) return false;
+    for (uint32_t i = 0; i < one->count; i++)
+        if (strcmp(one->patterns[i].text, other->patterns[i].text) != 0) return false;
+    return true;
+}
+
+/* A limit alone asks for nothing. Who asks for the same as another one before is told what that has found: nothing is changed, or missed
+ * meanwhile. */
 void plumb_method_wish_heard(void) {
     static uint32_t last_generation;
     struct plumb_method_wish* const wish = heard_wish;
     heard_wish = NULL;
     if (!wish) return;
-    if (wish->count == 0) {
+    struct plumb_method_wish* const last = plumb_method_wish_take();
+    const bool is_repeated = last && is_same(wish, last);
+    plumb_method_wish_release(last);
+    if (is_repeated) __atomic_add_fetch(&times_repeated, 1, __ATOMIC_RELEASE);
+    if (is_repeated || wish->count == 0) {
         free_wish(wish);
         return;
     }
@@ -112,6 +126,10 @@ uint32_t plumb_method_wish_generation(void) {
     const uint32_t generation = last_wish ? last_wish->generation : 0;
     plumb_unlock(&wish_lock);
     return generation;
+}
+
+uint32_t plumb_method_wish_repeated(void) {
+    return __atomic_load_n(&times_repeated, __ATOMIC_ACQUIRE);
 }
 
 /* In UTF-8. */

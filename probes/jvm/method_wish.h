@@ -39,6 +39,7 @@ struct plumb_method_wish* plumb_method_wish_take(void);
 struct plumb_method_wish* plumb_method_wish_share(struct plumb_method_wish* wish);
 void plumb_method_wish_release(struct plumb_method_wish* wish);
 uint32_t plumb_method_wish_generation(void); /* of the last one; 0: nothing is asked for */
+uint32_t plumb_method_wish_repeated(void);   /* how often the same was asked for as before */
 
 /* Nothing was found, as of a new one. */
 void plumb_method_wish_begin_anew(struct plumb_method_wish* wish);

@@ -18,6 +18,7 @@ static uint32_t open_lock;
 static struct plumb_method_wish*
     applied_wish;                   /* of who follows: the same, for as long as hooks may be there */
 static uint32_t settled_generation; /* of the last one for which all that is loaded was looked at */
+static uint32_t answered_repeats;   /* of who follows, as far as they were told what was found */
 static bool any_came_unwanted;
 
 static void set_open_wish(struct plumb_method_wish* wish) {
@@ -132,15 +133,20 @@ bool plumb_methods_are_asked_for(void) {
 
 bool plumb_methods_are_settled(void) {
     return plumb_method_wish_generation() == __atomic_load_n(&settled_generation, __ATOMIC_ACQUIRE) &&
+           __atomic_load_n(&answered_repeats, __ATOMIC_ACQUIRE) == plumb_method_wish_repeated() &&
            !plumb_any_class_was_linked();
 }
 
 void plumb_methods_follow(JNIEnv* jni) {
     struct plumb_method_wish* const wish = plumb_method_wish_take();
-    if (wish && wish != applied_wish)
+    const uint32_t repeated = plumb_method_wish_repeated();
+    if (wish && wish != applied_wish) {
         apply(jni, wish);
-    else if (plumb_take_linked_classes() && wish)
-        change_what_is_loaded(jni, NULL, wish, false);
+    } else {
+        if (plumb_take_linked_classes() && wish) change_what_is_loaded(jni, NULL, wish, false);
+        if (wish && repeated != answered_repeats) tell_patterns(wish);
+    }
+    __atomic_store_n(&answered_repeats, repeated, __ATOMIC_RELEASE);
     plumb_method_wish_release(wish);
 }
 
