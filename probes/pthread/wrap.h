@@ -64,15 +64,16 @@ static inline int plumb_may_try(void) {
 
 /* Its reports, and whom they suppress, name the functions that it was told of; between the program's and the C library's stands ours. */
 extern void __tsan_func_entry(void* called_from)
-    __attribute__((weak));                                // NOLINT(bugprone-reserved-identifier)
-extern void __tsan_func_exit(void) __attribute__((weak)); // NOLINT(bugprone-reserved-identifier)
+    __attribute__((weak)); // NOLINT(bugprone-reserved-identifier)
+extern void __tsan_func_exit(void* nothing)
+    __attribute__((weak)); // NOLINT(bugprone-reserved-identifier): as gcc knows it
 static inline int plumb_enter_from(void* caller) {
     const int is_told = !plumb_may_try() && &__tsan_func_entry != NULL && &__tsan_func_exit != NULL;
     if (PLUMB_UNLIKELY(is_told)) __tsan_func_entry(caller);
     return is_told;
 }
 static inline int plumb_leave(int is_told, int status) {
-    if (PLUMB_UNLIKELY(is_told)) __tsan_func_exit();
+    if (PLUMB_UNLIKELY(is_told)) __tsan_func_exit(NULL);
     return status;
 }
 /* Only in wrappers themselves: what they call, seen by it as called by the application's function. */

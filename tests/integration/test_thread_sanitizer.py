@@ -164,9 +164,9 @@ class ThreadSanitizer(unittest.TestCase):
         self.directory = Path(tempfile.mkdtemp(prefix="plumb-tsan-"))
         self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
 
-    def build(self, source, *objects, name="program"):
+    def build(self, source, *objects, name="program", compiler=("gcc",)):
         (self.directory / f"{name}.c").write_text(source)
-        done = subprocess.run(["gcc", "-O1", "-g", "-fsanitize=thread", "-I", SOURCE / "include", f"{name}.c", *objects, "-o", name, "-pthread"],
+        done = subprocess.run([*compiler, "-O1", "-g", "-fsanitize=thread", "-I", SOURCE / "include", f"{name}.c", "-x", "none", *objects, "-o", name, "-pthread"],
                               cwd=self.directory, capture_output=True, text=True, timeout=100, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return self.directory / name
@@ -184,6 +184,11 @@ class ThreadSanitizer(unittest.TestCase):
 
     def test_events(self):
         done = self.record(self.build(EVENTS, *OBJECTS))
+        self.assertIn("60,000  sanitized:both", done.stderr)
+
+    def test_events_in_cpp(self):
+        """Whose compiler knows functions of the sanitizer's by itself."""
+        done = self.record(self.build(EVENTS, *OBJECTS, compiler=("g++", "-x", "c++")))
         self.assertIn("60,000  sanitized:both", done.stderr)
 
     def test_conditions(self):

@@ -73,14 +73,14 @@ static inline void plumb_payload_begin(struct plumb_payload* payload, unsigned c
 #endif
 #endif
 #ifdef PLUMB_THREAD_SANITIZER_
-void __tsan_acquire(void* address);                         // NOLINT(bugprone-reserved-identifier): its own
-void __tsan_release(void* address);                         // NOLINT(bugprone-reserved-identifier)
-void __tsan_read_range(void* address, unsigned long bytes); // NOLINT(bugprone-reserved-identifier)
+void __tsan_acquire(void* address);                // NOLINT(bugprone-reserved-identifier): its own
+void __tsan_release(void* address);                // NOLINT(bugprone-reserved-identifier)
+void __tsan_read_range(void* address, long bytes); // NOLINT(bugprone-reserved-identifier): as gcc knows it
 /* One word for all of them: a use begins at another place in the buffer than the one before. */
 #define PLUMB_TAKE_FROM_OTHERS_() __tsan_acquire((void*)(uintptr_t)&plumb_scratch_acquire)
 #define PLUMB_HAND_TO_OTHERS_() __tsan_release((void*)(uintptr_t)&plumb_scratch_acquire)
 #define PLUMB_WAS_READ_(from, bytes) \
-    ((from) ? __tsan_read_range((void*)(uintptr_t)(from), (unsigned long)(bytes)) : (void)0)
+    ((from) ? __tsan_read_range((void*)(uintptr_t)(from), (long)(bytes)) : (void)0)
 #else
 #define PLUMB_WAS_READ_(from, bytes) ((void)0)
 #define PLUMB_TAKE_FROM_OTHERS_() ((void)0)
