@@ -106,6 +106,14 @@ void Recorder::take_found_late(const Report& joined) {
         late.process_id = process_id;
         summary_.reached_late.push_back(late);
     }
+    Unreachable missed{
+        0, "it ended when it had just been found: what it traced is missing, since it was another user's "
+           "than the "
+           "command, or looked in another directory (--user records a user's programs from their beginning)"};
+    for (const std::uint32_t process_id : joined.ended) {
+        missed.process_id = process_id;
+        summary_.unreachable.push_back(missed);
+    }
 }
 
 /* It may have become another program as that user, and ended before anybody looked. */

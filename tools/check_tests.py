@@ -60,6 +60,20 @@ def source_of(test):
     return None
 
 
+def looks_at(test):
+    """What changes it: its file, and what that names in its head as `# cmake-of: PATH...`."""
+    source = source_of(test)
+    if source is None:
+        return ()
+    with open(os.path.join(ROOT, source), errors="replace") as file:
+        named = re.findall(r"^(?:#|//) cmake-of: (.*)", file.read(4000), re.M)
+    return (source, *(path for paths in named for path in paths.split()))
+
+
+def has_changed(test, changed):
+    return any(path == of or path.startswith(of.rstrip("/") + "/") for of in looks_at(test) for path in changed)
+
+
 def estimate(tests, slots):
     """Seconds: what stands in a row because of a lock, or all of it side by side, whichever is longer."""
     rows = collections.Counter()
@@ -75,9 +89,10 @@ def plan(preset, tests, seconds, slots, commit, changed):
     """The names that do not fit, the last in turn first of all."""
     def turn(test):
         second_run = {"no_rseq", "own_rseq"} & set(test.labels)
+        is_same = not has_changed(test, changed)
         # A model says the same each time.
-        settled = "model" in test.labels and source_of(test) not in changed
-        return (test.seconds > SHORT * SLOWER.get(preset, 1), bool(second_run) or settled, source_of(test) not in changed,
+        settled = "model" in test.labels and is_same
+        return (test.seconds > SHORT * SLOWER.get(preset, 1), bool(second_run) or settled, is_same,
                 hashlib.sha256(f"{commit} {test.name}".encode()).digest())
 
     taken, left = [], []
@@ -89,7 +104,7 @@ def plan(preset, tests, seconds, slots, commit, changed):
 
 def print_plan(arguments):
     slots = int(os.environ.get("CTEST_PARALLEL_LEVEL", os.cpu_count()))
-    changed = set(output_of("git", "diff", "--name-only", f"HEAD~{LATELY}", "--", "tests").split())
+    changed = set(output_of("git", "diff", "--name-only", f"HEAD~{LATELY}").split())
     tests = tests_of(arguments.preset)
     for name in plan(arguments.preset, tests, arguments.seconds, slots, output_of("git", "rev-parse", "HEAD").strip(), changed):
         print(name)

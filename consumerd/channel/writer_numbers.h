@@ -20,18 +20,29 @@
 
 namespace plumb {
 
-/* Leaves alone for a while what takes time to look at: of one thread no more than a tenth goes there. */
+/* Leaves alone for a while what takes time to look at: of one thread no more than a tenth goes there. What was not used is saved
+ * up, for some who come together. */
 class RestingLook {
 public:
-    bool is_due(uint64_t now_ns) const { return now_ns >= rest_until_ns_; }
+    bool is_due(uint64_t now_ns) {
+        if (now_ns > known_until_ns_) {
+            const auto earned_ns = static_cast<int64_t>((now_ns - known_until_ns_) / share);
+            credit_ns_ = std::min(credit_max_ns, credit_ns_ + earned_ns);
+            known_until_ns_ = now_ns;
+        }
+        return credit_ns_ > 0;
+    }
     void looked(uint64_t began_ns, uint64_t ended_ns) {
-        rest_until_ns_ = ended_ns + std::max(rest_min_ns, rest_factor * (ended_ns - began_ns));
+        credit_ns_ -= static_cast<int64_t>(std::max(look_min_ns, ended_ns - began_ns));
+        known_until_ns_ = std::max(known_until_ns_, ended_ns);
     }
 
 private:
-    static constexpr uint64_t rest_min_ns = 10'000'000;
-    static constexpr uint64_t rest_factor = 10;
-    uint64_t rest_until_ns_ = 0;
+    static constexpr uint64_t share = 10;
+    static constexpr uint64_t look_min_ns = 1'000'000;
+    static constexpr int64_t credit_max_ns = 50'000'000;
+    int64_t credit_ns_ = credit_max_ns;
+    uint64_t known_until_ns_ = 0;
 };
 
 class WriterNumbers {

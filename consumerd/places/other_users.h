@@ -177,13 +177,15 @@ private:
     void finish(Part& part);
     void drop(Part& part);
     void remove_folder(const std::string& name) const;
-    /* Whether there are launched programs of the user; an error if there are, but what they share with us is not usable. */
     struct Look {
         std::uint64_t next_ns = 0;
         std::uint32_t next_slot = 0;       /* whose process is asked after first */
         std::set<std::uint64_t> strangers; /* claims of processes that nobody has launched */
     };
-    Result<bool> has_launched(const UserPlace& place, Look& look) const;
+    /* A launched program of the user, by its process id; 0 if there is none; an error if there are, but what they share with us
+     * is not usable. */
+    Result<std::uint32_t> launched_at(const UserPlace& place, Look& look) const;
+    Result<Report> join_place_of(const UserPlace& place, std::uint32_t process_id);
     std::set<uid_t> launched_unseen(const std::map<uid_t, Error>& of_users) const;
     void look_for_unseen(const EachReport& each);
 

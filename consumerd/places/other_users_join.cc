@@ -223,6 +223,17 @@ Result<Report> OtherUsers::join_place(const UserPlace& place) {
     return tried(place, begin(place, options_.config));
 }
 
+/* It may take its slot back before anybody asks it to follow. */
+Result<Report> OtherUsers::join_place_of(const UserPlace& place, std::uint32_t process_id) {
+    Result<Report> joined = join_place(place);
+    if (!joined || process_start_boottime_ns(process_id)) return joined;
+    const auto has = [&](const std::vector<std::uint32_t>& ids) {
+        return std::find(ids.begin(), ids.end(), process_id) != ids.end();
+    };
+    if (!has(joined->acknowledged) && !has(joined->ended)) joined->ended.push_back(process_id);
+    return joined;
+}
+
 bool OtherUsers::is_settled(const UserPlace& place) const {
     const auto again = next_try_ns_.find(place);
     if (again != next_try_ns_.end()) return read_clock(PLUMB_CLOCK_MONOTONIC) < again->second;
@@ -386,9 +397,10 @@ std::set<uid_t> OtherUsers::launched_unseen(const std::map<uid_t, Error>& of_use
 
 /* What the slots say is the user's to write, as often as he likes: so many are asked after in one look, each process once, and
  * the next look goes on behind them. */
-Result<bool> OtherUsers::has_launched(const UserPlace& place, Look& look) const {
-    const auto unusable = [](const Error& error) -> Result<bool> {
-        if (error.number() == ENOENT) return false;
+Result<std::uint32_t> OtherUsers::launched_at(const UserPlace& place, Look& look) const {
+    constexpr std::uint32_t nobody = 0;
+    const auto unusable = [](const Error& error) -> Result<std::uint32_t> {
+        if (error.number() == ENOENT) return nobody;
         return error;
     };
     const auto directory = UserDirectory::open_existing(place);
@@ -412,10 +424,10 @@ Result<bool> OtherUsers::has_launched(const UserPlace& place, Look& look) const 
         asked.insert(process_id);
         if (user_of(process_id) != place.user_id || !state->may_be_mapped_by(process_id)) continue;
         const Launched launched = launched_by(process_id, launcher);
-        if (launched == Launched::yes) return true;
+        if (launched == Launched::yes) return process_id;
         if (launched == Launched::no) look.strangers.insert(slot.content.claim);
     }
-    return false;
+    return nobody;
 }
 
 /* However much there is to be looked at, that takes a small part of the time. Each user's state is left alone for as long as that
@@ -435,12 +447,12 @@ void OtherUsers::join_launched(const EachReport& each) {
         Look& look = looks_[place];
         if (now_ns < look.next_ns) continue;
         const std::uint64_t before_look_ns = used_ns();
-        const auto launched = has_launched(place, look);
+        const auto launched = launched_at(place, look);
         look.next_ns = behind_pause_ns(used_ns() - before_look_ns);
-        if (launched && !*launched) continue;
+        if (launched && *launched == 0) continue;
         looks_.erase(place);
         if (launched)
-            each(join_place(place));
+            each(join_place_of(place, *launched));
         else if (!is_ours)
             unusable_.emplace(user_id, launched.error());
     }

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # cmake-once
+# cmake-of: cli
 """Completion of the plumb command in bash, fish and zsh: subcommands, the options that --help shows, their values, files and
 folders, and commands behind "--"."""
 import os

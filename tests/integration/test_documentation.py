@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # cmake-once
+# cmake-of: docs README.md examples
 """The code in README.md and docs/ is code: every C and C++ block compiles, with gcc and clang, without warnings; a
 block with a main() also links and runs. Links between the pages lead somewhere. Options that the pages name exist."""
 import os

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # cmake-once
+# cmake-of: docs examples include
 # cmake-timeout: 600
 """An installed Plumb is all that a user's program needs: the examples, copied out of the tree, are built with
 CMake and with a compiler and pkg-config alone, with gcc and clang, run under `plumb record`, and each event arrives

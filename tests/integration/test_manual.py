@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # cmake-once
+# cmake-of: docs cli tools/make-manual
 """The manual pages: one for each subcommand, with every option that --help has, which groff shows without a complaint."""
 import os
 import pathlib

@@ -110,6 +110,14 @@ class Turns(unittest.TestCase):
             self.assertNotIn(changed.name, self.left([*self.some(30, 100), changed], 120, commit,
                                                      ["tests/integration/test_tools.py"]))
 
+    def test_what_a_test_is_of_counts_as_well(self):
+        (manual,) = self.some(1, 100, "integration_manual")
+        for commit in "123456":
+            self.assertNotIn(manual.name, self.left([*self.some(30, 100), manual], 120, commit, ["docs/pthread.md"]))
+        for path in ("docs-not/pthread.md", "libtrace/emit.c"):
+            left = [manual.name in self.left([*self.some(30, 100), manual], 120, commit, [path]) for commit in "123456"]
+            self.assertIn(True, left)
+
     def test_a_row_takes_as_long_as_all_of_it(self):
         self.assertEqual(len(self.left(self.some(10, 100, locks=["boot"]), 560)), 5)
         self.assertEqual(len(self.left(self.some(10, 100, serial=True), 560)), 5)

@@ -171,6 +171,18 @@ class Users(unittest.TestCase):
             return
         self.fail("it was found each time")
 
+    def test_who_changed_the_user_and_ended_when_it_was_found_is_told(self):
+        for turn in range(10):
+            shutil.rmtree(self.trace, ignore_errors=True)
+            recorder = self.start([PLUMB, "record", "-o", self.trace, "--preload", "pthread", "--", *AS_USER, PROGRAM])
+            say(recorder, 0)
+            time.sleep(0.005 * turn)
+            say(recorder, 1000)
+            self.errors = recorder.communicate(timeout=30)[1]
+            self.assertEqual(recorder.returncode, 0, self.errors)
+            self.assertRegex(self.errors, r"before it was found|had just been found|was reached late")
+            self.assertNotIn("No thread came by", self.errors)
+
     def test_who_changes_the_user_afterwards_goes_on(self):
         recorder = self.start([PLUMB, "record", "-o", self.trace, "--preload", "pthread", "--", PROGRAM])
         say(recorder, 500)

@@ -123,14 +123,21 @@ TEST_F(WriterNumbersTest, only_so_many_are_remembered) {
 
 TEST(RestingLooks, take_a_tenth_of_the_time_at_most) {
     RestingLook look;
-    EXPECT_TRUE(look.is_due(1));
-    look.looked(1'000'000'000, 1'090'000'000);
-    EXPECT_FALSE(look.is_due(1'090'000'000)) << "the time of looking is not the time since";
-    EXPECT_FALSE(look.is_due(1'989'000'000));
-    EXPECT_TRUE(look.is_due(1'990'000'000));
-    look.looked(2'000'000'000, 2'000'000'001);
-    EXPECT_FALSE(look.is_due(2'010'000'000));
-    EXPECT_TRUE(look.is_due(2'010'000'001));
+    EXPECT_TRUE(look.is_due(1'000'000'000));
+    look.looked(1'000'000'000, 1'140'000'000);
+    EXPECT_FALSE(look.is_due(1'140'000'000)) << "the time of looking is not the time since";
+    EXPECT_FALSE(look.is_due(2'039'000'000)) << "50 ms were saved up, and 90 are still to be earned";
+    EXPECT_TRUE(look.is_due(2'041'000'000));
+}
+
+TEST(RestingLooks, for_some_who_come_together_are_made_at_once) {
+    RestingLook look;
+    uint64_t now = 1'000'000'000;
+    int looks = 0;
+    for (; look.is_due(now) && looks < 1000; looks++, now += 10)
+        look.looked(now, now + 10);
+    EXPECT_GE(looks, 20);
+    EXPECT_LE(looks, 60) << "each of them counts, however short it was";
 }
 
 /* Our own namespace, as if it were another: /proc shows it. */
