@@ -6,13 +6,15 @@
 #include <string.h>
 
 static struct plumb_tags class_tags;
-static bool any_was_linked;
+static uint64_t first_linked_ns;
 
 static void JNICALL on_class_prepare(jvmtiEnv* jvmti, JNIEnv* jni, jthread thread, jclass class) {
     jlong tag = 0;
     (void)jni, (void)thread;
     if ((*jvmti)->GetTag(jvmti, class, &tag) != JVMTI_ERROR_NONE || (tag & 3) != PLUMB_CLASS_WAITS) return;
-    __atomic_store_n(&any_was_linked, true, __ATOMIC_RELEASE);
+    uint64_t none = 0;
+    __atomic_compare_exchange_n(&first_linked_ns, &none, plumb_monotonic_ns(), false, __ATOMIC_RELEASE,
+                                __ATOMIC_RELAXED);
     plumb_wake_watcher();
 }
 
@@ -26,7 +28,7 @@ static bool ask_for_linked_classes(jvmtiEnv* env) {
 }
 
 bool plumb_class_marks_begin(void) {
-    __atomic_store_n(&any_was_linked, false, __ATOMIC_RELAXED);
+    __atomic_store_n(&first_linked_ns, 0, __ATOMIC_RELAXED);
     if (plumb_tags_begin(&class_tags) && ask_for_linked_classes(class_tags.kept)) return true;
     plumb_tags_end(&class_tags);
     return false;
@@ -59,10 +61,10 @@ bool plumb_class_is_linked(jclass class) {
            (status & JVMTI_CLASS_STATUS_PREPARED) != 0;
 }
 
-bool plumb_any_class_was_linked(void) {
-    return __atomic_load_n(&any_was_linked, __ATOMIC_ACQUIRE);
+uint64_t plumb_first_class_linked_ns(void) {
+    return __atomic_load_n(&first_linked_ns, __ATOMIC_ACQUIRE);
 }
 
-bool plumb_take_linked_classes(void) {
-    return __atomic_exchange_n(&any_was_linked, false, __ATOMIC_ACQ_REL);
+uint64_t plumb_take_first_class_linked_ns(void) {
+    return __atomic_exchange_n(&first_linked_ns, 0, __ATOMIC_ACQ_REL);
 }

@@ -24,8 +24,8 @@ enum plumb_class_mark plumb_mark_of_class(jclass class, uint32_t generation);
 
 bool plumb_class_is_linked(jclass class);
 
-/* Whether classes that waited were linked since this was asked; who follows is woken then. */
-bool plumb_any_class_was_linked(void);
-bool plumb_take_linked_classes(void);
+/* When classes that waited were linked since this was taken, the first of them (monotonic clock); 0: none. Who follows is woken then. */
+uint64_t plumb_first_class_linked_ns(void);
+uint64_t plumb_take_first_class_linked_ns(void);
 
 #endif

@@ -91,6 +91,9 @@ PLUMB_EVENT(jvm, method_exit, (u64, id), (text, class_name), (text, method), (te
 PLUMB_EVENT(jvm, method_pattern, (string, pattern), (u32, methods), (u32, left_alone));
 /* A method that matches, and is not told; without a name, all of that class. */
 PLUMB_EVENT(jvm, method_left_alone, (text, class_name), (text, method), (text, signature), (string, reason));
+/* The class was loaded and not linked when its methods were asked for, and the program has linked it since: calls of its methods, for up to
+ * `missed_ns` before this, were not told. */
+PLUMB_EVENT(jvm, method_calls_missed, (text, class_name), (u64, missed_ns));
 
 /* Events that were wanted and can not be had from this JVM, or not any more now that it runs. */
 PLUMB_EVENT_LEVEL(jvm, not_available, PLUMB_WARNING, (string, events), (string, reason));

@@ -69,9 +69,20 @@ static void change_classes(const jclass* classes, jint count) {
     }
 }
 
-/* Returns how many there were. */
+/* Of classes that the program has linked while they waited: what was called of them up to now was not told. */
+static void tell_missed_calls(const jclass* classes, jint count, uint64_t since_ns) {
+    for (jint i = 0; since_ns != 0 && i < count; i++) {
+        struct plumb_name name = plumb_name_of_class(classes[i]);
+        plumb_trace(jvm, method_calls_missed, name.text.at, name.text.bytes, plumb_monotonic_ns() - since_ns);
+        plumb_release_name(&name);
+    }
+}
+
+/* Those of `ends` for the last time, those of `begins` from now on. Returns how many there were. `linked_since_ns`: they may have been
+ * linked since then; 0: they are not late. */
 static uint32_t change_what_is_loaded(JNIEnv* jni, const struct plumb_method_wish* ends,
-                                      const struct plumb_method_wish* begins, bool unwanted) {
+                                      const struct plumb_method_wish* begins, bool unwanted,
+                                      uint64_t linked_since_ns) {
     jvmtiEnv* const jvmti = plumb_jvm.jvmti;
     jint count = 0;
     jclass* classes = NULL;
@@ -88,9 +99,11 @@ static uint32_t change_what_is_loaded(JNIEnv* jni, const struct plumb_method_wis
         changed++;
         if (in_batch < batch_classes) continue;
         change_classes(batch, in_batch);
+        tell_missed_calls(batch, in_batch, linked_since_ns);
         in_batch = 0;
     }
     change_classes(batch, in_batch);
+    tell_missed_calls(batch, in_batch, linked_since_ns);
     for (jint i = 0; i < count; i++)
         (*jni)->DeleteLocalRef(jni, classes[i]);
     (*jvmti)->Deallocate(jvmti, (unsigned char*)classes);
@@ -117,10 +130,10 @@ static void apply(JNIEnv* jni, struct plumb_method_wish* wish) {
     struct plumb_method_wish* const before = applied_wish;
     applied_wish = plumb_method_wish_share(wish);
     set_open_wish(wish);
-    change_what_is_loaded(jni, before, wish, false);
+    change_what_is_loaded(jni, before, wish, false, 0);
     for (int i = 0; i < looks_max; i++) {
         nanosleep(&pause, NULL);
-        if (change_what_is_loaded(jni, NULL, wish, false) == 0) break;
+        if (change_what_is_loaded(jni, NULL, wish, false, 0) == 0) break;
     }
     plumb_method_wish_release(before);
     tell_patterns(wish);
@@ -134,7 +147,7 @@ bool plumb_methods_are_asked_for(void) {
 bool plumb_methods_are_settled(void) {
     return plumb_method_wish_generation() == __atomic_load_n(&settled_generation, __ATOMIC_ACQUIRE) &&
            __atomic_load_n(&answered_repeats, __ATOMIC_ACQUIRE) == plumb_method_wish_repeated() &&
-           !plumb_any_class_was_linked();
+           plumb_first_class_linked_ns() == 0;
 }
 
 void plumb_methods_follow(JNIEnv* jni) {
@@ -143,7 +156,8 @@ void plumb_methods_follow(JNIEnv* jni) {
     if (wish && wish != applied_wish) {
         apply(jni, wish);
     } else {
-        if (plumb_take_linked_classes() && wish) change_what_is_loaded(jni, NULL, wish, false);
+        const uint64_t linked_since_ns = plumb_take_first_class_linked_ns();
+        if (linked_since_ns != 0 && wish) change_what_is_loaded(jni, NULL, wish, false, linked_since_ns);
         if (wish && repeated != answered_repeats) tell_patterns(wish);
     }
     __atomic_store_n(&answered_repeats, repeated, __ATOMIC_RELEASE);
@@ -154,7 +168,7 @@ void plumb_methods_end(JNIEnv* jni) {
     set_open_wish(NULL);
     plumb_class_marks_end();
     if (applied_wish) {
-        change_what_is_loaded(jni, applied_wish, NULL, false);
+        change_what_is_loaded(jni, applied_wish, NULL, false, 0);
         plumb_known_methods_forget_looked_at();
         plumb_method_wish_begin_anew(applied_wish); /* the next recording has the same, perhaps */
     }
@@ -176,7 +190,7 @@ bool plumb_methods_are_left_over(void) {
 
 void plumb_methods_end_left_over(JNIEnv* jni) {
     __atomic_store_n(&any_came_unwanted, false, __ATOMIC_RELEASE);
-    change_what_is_loaded(jni, NULL, NULL, true);
+    change_what_is_loaded(jni, NULL, NULL, true, 0);
     plumb_known_methods_forget_unwanted();
 }
 

@@ -236,10 +236,14 @@ class Loaded(Called):
         told = self.told(recorder)
         self.assertEqual(told["Loaders$Plug", "go"], 2 * count)
         self.assertGreaterEqual(told["Loaders$Late", "go"], 1)
+        (missed,) = named(self.events(), "method_calls_missed")
+        self.assertEqual(missed["class_name"], "Loaders$Late")
+        self.assertTrue(0 < missed["missed_ns"] < 60e9, missed)
         time.sleep(0.5)  # until they are given back
         recorder = self.attach_begin(server, "-e", "jvm:method_*", seconds=2, agent="")  # the methods are those that were asked for
         self.call(server, count)
         self.assertEqual(self.told(recorder), {("Loaders$Plug", "go"): count, ("Loaders$Late", "go"): 1, ("Loaders$Late", "make"): 1})
+        self.assertEqual(named(self.events(), "method_calls_missed"), [])
         self.finish(server, "others who loaded: nobody\n")
 
 
