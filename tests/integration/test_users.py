@@ -151,6 +151,10 @@ class Users(unittest.TestCase):
     def test_who_changes_the_user_before_exec_is_found(self):
         recorder = self.start([PLUMB, "record", "-o", self.trace, "--preload", "pthread", "--", *AS_USER, PROGRAM])
         say(recorder, 0)
+        for _ in range(200):
+            if (self.trace / f"ust-{USER}").exists():
+                break
+            time.sleep(0.05)
         time.sleep(1)
         say(recorder, 1000)
         self.errors = recorder.communicate(timeout=30)[1]

@@ -20,6 +20,7 @@ BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
 VERSION = sys.argv[1] if len(sys.argv) > 1 else ""
 DEBIAN = KERNELS / "root"
 RESULT_BYTES = 64 << 20
+BOOT_SECONDS = 250  # some 40 on an idle machine
 # Loaded into init and all that it starts.
 FIRST = r"""
 #include <plumb/tracepoint.h>
@@ -105,7 +106,7 @@ class DebianTests(unittest.TestCase):
         drives = [argument for file in (disk, results)
                   for argument in ("-drive", f"file={file},format=raw,if=virtio,cache=unsafe")]
         subprocess.run([QEMU, "-accel", ACCELERATOR, "-cpu", CPU, "-smp", "2", "-m", "1G", "-nodefaults", "-no-reboot", "-display", "none",
-                        *lines, *drives, *options], check=True, timeout=150)
+                        *lines, *drives, *options], check=True, timeout=BOOT_SECONDS)
         said = (self.folder / "line").read_text(errors="replace")
         self.assertIn("finished", said, (self.folder / "console").read_text(errors="replace")[-2000:])
         return said

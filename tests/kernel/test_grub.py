@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# cmake-timeout: 400
+# cmake-timeout: 600
 # cmake-once
 # cmake-lock: boot
 # cmake-kernel: 6.12

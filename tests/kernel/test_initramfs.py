@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# cmake-timeout: 500
+# cmake-timeout: 700
 # cmake-once
 # cmake-lock: boot
 """plumb boot --module --initramfs: Debian's own initramfs (initramfs-tools) loads plumb.ko and begins the recording, which goes with

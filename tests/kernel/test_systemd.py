@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# cmake-timeout: 300
+# cmake-timeout: 500
 # cmake-once
 # cmake-lock: boot
 """plumb boot with Debian's own init: a whole Debian 12 (tools/get-root) on a disk, whose systemd is recorded from the first
