@@ -70,12 +70,6 @@ void say_in_slot(Restriction restriction) {
     __atomic_fetch_or(&slot->flags, flag_of(restriction), __ATOMIC_SEQ_CST);
 }
 
-void set_flag_of_slot(uint32_t flag) {
-    plumb_process* slot = own_slot();
-    if (slot != nullptr && (load_relaxed(slot->flags) & flag) == 0)
-        __atomic_fetch_or(&slot->flags, flag, __ATOMIC_SEQ_CST);
-}
-
 // Events go off for good: what is traced from then on is in no count of losses, so the channel says that it is missing.
 // Once in a process: PR_SET_TSC may be called again and again.
 void count_without_clock() {
@@ -94,6 +88,12 @@ bool is_held() {
     if (runtime.held_for_good || runtime.clock_forbidden) return true;
     const plumb_process* slot = own_slot();
     return slot != nullptr ? load_seq_cst(slot->held) != 0 : load_relaxed(runtime.restrictions) != 0;
+}
+
+void set_flag_of_slot(uint32_t flag) {
+    plumb_process* slot = own_slot();
+    if (slot != nullptr && (load_relaxed(slot->flags) & flag) == 0)
+        __atomic_fetch_or(&slot->flags, flag, __ATOMIC_SEQ_CST);
 }
 
 void say_without_clock() {

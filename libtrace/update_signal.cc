@@ -76,27 +76,48 @@ bool waits_for_a_handler(uint64_t blocked) {
     return false;
 }
 
-// pause() says one thing only: that a signal came. Programs end when it returns, and the kernel does not restart it. So a
-// thread that ours has fetched out of it goes back, if no signal of the program's own waits: by then it would return for
-// that one. What is looked at is the C library's own sequence, `mov $number, %eax; syscall`; all other registers are as they
-// were. A signal that comes between this look and the call, or whose handler blocked ours until it returned, is as late for
-// pause() as one that comes in front of it. For sigsuspend() none is ever late, so that one returns: who uses it looks
-// whether it was his signal that came.
-void go_on_waiting(ucontext_t& context) {
-    constexpr uint64_t sequence_bytes = 7, page_bytes = 4096;
-    greg_t* const registers = context.uc_mcontext.gregs;
+// Whether the signal has ended a system call of the thread: one that the kernel restarts stands in front of its call again.
+bool has_ended_a_call(const ucontext_t& context) {
+    constexpr uint64_t call_bytes = 2, page_bytes = 4096;
+    const greg_t* const registers = context.uc_mcontext.gregs;
     const auto behind = static_cast<uint64_t>(registers[REG_RIP]);
-    if (registers[REG_RAX] != -EINTR || behind % page_bytes < sequence_bytes) return;
+    if (registers[REG_RAX] != -EINTR || behind % page_bytes < call_bytes) return false;
+    unsigned char code[call_bytes];
+    __builtin_memcpy(code, reinterpret_cast<const void*>(behind - call_bytes), call_bytes);
+    return code[0] == 0x0f && code[1] == 0x05;
+}
+
+// By the C library's own sequence, `mov $number, %eax; syscall`.
+constexpr uint64_t sequence_bytes = 7;
+bool has_ended_pause(const ucontext_t& context) {
+    constexpr uint64_t page_bytes = 4096;
+    const auto behind = static_cast<uint64_t>(context.uc_mcontext.gregs[REG_RIP]);
+    if (!has_ended_a_call(context) || behind % page_bytes < sequence_bytes) return false;
     unsigned char code[sequence_bytes];
     __builtin_memcpy(code, reinterpret_cast<const void*>(behind - sequence_bytes), sequence_bytes);
     uint32_t number;
     __builtin_memcpy(&number, code + 1, sizeof(number));
-    if (code[0] != 0xb8 || number != SYS_pause || code[5] != 0x0f || code[6] != 0x05) return;
+    return code[0] == 0xb8 && number == SYS_pause;
+}
+
+// pause() says one thing only: that a signal came. Programs end when it returns, and the kernel does not restart it. So a
+// thread that ours has fetched out of it goes back, if no signal of the program's own waits: by then it would return for
+// that one. All other registers are as they were. A signal that comes between this look and the call, or whose handler blocked ours until it returned, is as late for
+// pause() as one that comes in front of it. For sigsuspend() none is ever late, so that one returns: who uses it looks
+// whether it was his signal that came.
+void go_on_waiting(ucontext_t& context) {
+    if (!has_ended_pause(context)) return;
     const Permit permit;
     if (!permit.given() || waits_for_a_handler(kernel_mask(context.uc_sigmask))) return;
-    registers[REG_RIP] = static_cast<greg_t>(behind - sequence_bytes);
+    context.uc_mcontext.gregs[REG_RIP] -= sequence_bytes;
+}
+
+// Before the update is acknowledged: who sent the signal looks then.
+void tell_what_it_ended(const ucontext_t& context) {
+    if (has_ended_a_call(context) && !has_ended_pause(context)) set_flag_of_slot(PLUMB_PROCESS_INTERRUPTED);
 }
 #else
+void tell_what_it_ended(const ucontext_t&) {}
 void go_on_waiting(ucontext_t&) {}
 #endif
 
@@ -104,11 +125,16 @@ void handle_update_signal(int number, siginfo_t* info, void* context) {
     inject(InjectionPoint::handler_entered);
     if (writers_are_wiped()) after_fork(); // before a look at the slot, which was the parent's
     uint64_t value = 0;
-    if (lost_its_value(*info) && answer_any_signal()) request_update();
+    auto& interrupted = *static_cast<ucontext_t*>(context);
+    if (lost_its_value(*info) && answer_any_signal()) {
+        tell_what_it_ended(interrupted);
+        request_update();
+    }
     if (!is_from_controller(*info, value)) return pass_on(number, info, context);
     if (answer_signal(PLUMB_SIGNAL_SLOT(value))) {
+        tell_what_it_ended(interrupted);
         request_update();
-        return go_on_waiting(*static_cast<ucontext_t*>(context));
+        return go_on_waiting(interrupted);
     }
     // Another runtime's in this process, whose handler ours has replaced; or one for a slot that was ours and has
     // been given back, which the program's handler must not see.

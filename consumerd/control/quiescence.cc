@@ -231,7 +231,20 @@ private:
         return followed(slot);
     }
 
+    /* What ran when it was chosen was in a call by the time that the signal came: which one, nobody has seen. */
+    void tell_if_interrupted(const ProcessSlot& slot) {
+        const auto attempt = attempts_.find(key_of(slot));
+        if (attempt == attempts_.end() || attempt->second.thread == 0 || !state_.has_ended_a_call(slot))
+            return;
+        const std::uint32_t thread_id = attempt->second.thread;
+        if (std::none_of(report_.disturbed.begin(), report_.disturbed.end(), [&](const Disturbed& each) {
+                return each.process_id == slot.process_id() && each.thread_id == thread_id;
+            }))
+            report_.disturbed.push_back({slot.process_id(), thread_id, ""});
+    }
+
     bool followed(const ProcessSlot& slot) {
+        tell_if_interrupted(slot);
         std::vector<std::uint32_t>& told = report_.acknowledged;
         const std::uint32_t process_id = slot.process_id();
         /* One that writes looks for itself, and may have answered before it was looked at here. */

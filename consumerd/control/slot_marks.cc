@@ -14,6 +14,7 @@ bool StateFile::count_signal(const ProcessSlot& taken) {
     plumb_process& shared = slot(taken.index);
     if (load_shared(shared.claim) != taken.content.claim) return false;
     const auto now_s = static_cast<std::uint32_t>(boottime_now_ns() / 1'000'000'000);
+    __atomic_fetch_and(&shared.flags, ~PLUMB_PROCESS_INTERRUPTED, __ATOMIC_SEQ_CST);
     __atomic_store_n(&shared.signalled_s, now_s, __ATOMIC_SEQ_CST);
     __atomic_fetch_add(&shared.unanswered, 1u, __ATOMIC_SEQ_CST);
     return true;
@@ -82,6 +83,13 @@ void StateFile::insist(const ProcessSlot& taken) {
     if (load_shared(shared.claim) != taken.content.claim) return;
     std::uint32_t expected = taken.content.held; /* the process may say so itself in this moment */
     __atomic_compare_exchange_n(&shared.held, &expected, 0u, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+bool StateFile::has_ended_a_call(const ProcessSlot& taken) const {
+    if (taken.index >= PLUMB_MAX_PROCESSES) return false;
+    const plumb_process& shared = slot(taken.index);
+    return (load_shared(shared.flags) & PLUMB_PROCESS_INTERRUPTED) != 0 &&
+           load_shared(shared.claim) == taken.content.claim;
 }
 
 void StateFile::say_unfiltered(const ProcessSlot& taken) {

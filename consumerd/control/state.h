@@ -90,6 +90,8 @@ public:
     /* Before an update signal is sent to its process: `unanswered` of <plumb/abi/state.h>. False: the slot is somebody
      * else's by now. */
     bool count_signal(const ProcessSlot& slot);
+    /* What was sent since has ended a system call of the process: PLUMB_PROCESS_INTERRUPTED. */
+    bool has_ended_a_call(const ProcessSlot& slot) const;
     /* For one that has not reached it. */
     void take_back_signal(const ProcessSlot& slot);
     /* `held` of <plumb/abi/state.h>, if the slot still is that process's: for this session; no more for this one, nor for those

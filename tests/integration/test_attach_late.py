@@ -15,7 +15,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["PLUMB_SOURCE_DIR"]) / "tests/support"))
-from traced_program import TracedProgramTest  # noqa: E402
+from traced_program import TracedProgramTest, compile_traced  # noqa: E402
 
 PLUMB = pathlib.Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
 
@@ -156,6 +156,45 @@ int main(void) {
     printf("%d\\n", ended);
 }
 """
+
+    def test_calls_that_began_when_the_signal_was_sent_are_told(self):
+        """Now the thread runs, now it polls: it was chosen since it ran."""
+        text = """
+#include <errno.h>
+#include <poll.h>
+#include <plumb/tracepoint.h>
+#include <signal.h>
+#include <stdio.h>
+PLUMB_EVENT(late, ended, (int, result))
+static volatile sig_atomic_t is_over;
+static void end(int number) { is_over = number; }
+int main(void) {
+    int ended = 0;
+    signal(SIGUSR1, end);
+    puts("there");
+    fflush(stdout);
+    while (!is_over) {
+        const int result = poll(NULL, 0, 1);
+        ended += result < 0 && errno == EINTR;
+        plumb_trace(late, ended, result);
+        for (volatile int i = 0; i < 1000000; i++) {
+        }
+    }
+    printf("%d\\n", ended);
+}
+"""
+        program = compile_traced(text, self.folder / "polls_and_runs")
+        told = 0
+        with subprocess.Popen([program], text=True, stdout=subprocess.PIPE) as process:
+            self.assertEqual(process.stdout.readline(), "there\n")
+            for _ in range(25):
+                shutil.rmtree(self.trace, ignore_errors=True)
+                subprocess.run([PLUMB, "record", "-o", self.trace, "-p", str(process.pid), "--duration", "20ms"], timeout=60,
+                               stderr=subprocess.PIPE, check=True)
+                told += len(json.loads((self.trace / "summary.json").read_text())["disturbed"])
+            process.send_signal(signal.SIGUSR1)
+            ended = int(process.communicate()[0])
+        self.assertIn(ended, (told, told + 1))  # the last signal is ours
 
     def test_calls_that_were_interrupted_are_named(self):
         with subprocess.Popen([self.program], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:

@@ -178,6 +178,9 @@ struct plumb_rule_set {
 
 #define PLUMB_PROCESS_RULES_4_1 0x100u /* it knows rules of version 4.1: PLUMB_WHO_LEVELS, PLUMB_WHO_CGROUP */
 
+#define PLUMB_PROCESS_INTERRUPTED \
+    0x200u /* an update signal has ended a system call of it, which returned EINTR; taken back by who sends the next one */
+
 /* A claim: inode of the process-id namespace (0: not known), process id in it (at most 22 bits, PID_MAX_LIMIT), and a
  * count, plumb_state_header.claims, that differs from one claim to the next. */
 #define PLUMB_CLAIM(space, process_id, count)                                       \
