@@ -8,6 +8,7 @@
  */
 #include "event.h"
 #include "pure_code.h"
+#include "relocations.h"
 
 #include <plumb/abi/event.h>
 #include <plumb/detail/fields.h>
@@ -367,15 +368,21 @@ static bool has_strings(const struct value* values) {
     return false;
 }
 
+#if defined(__x86_64__)
+static bool is_stack_check(const void* pointer) {
+    return is_pointer_to_function(pointer, "__stack_chk_fail");
+}
+#endif
+
 /* Of numbers the values are laid out, each once; of a string only where it is, and when that is read must not matter. */
 static bool may_lay_out(struct traced_event* traced) {
     if (!has_strings(traced->values)) return true;
 #if defined(__x86_64__)
     const void* const function = (const void*)(uintptr_t)traced->callback;
-    const struct unwind_index index = unwind_index_of(function);
-    const struct purity purity = purity_until_filter(function, code_around(function), &index,
-                                                     offsetof(struct ust_event_common, run_filter),
-                                                     offsetof(struct ust_operations, reserve));
+    const struct surroundings around = {code_around(function), unwind_index_of(function), is_stack_check};
+    const struct purity purity =
+        purity_until_filter(function, &around, offsetof(struct ust_event_common, run_filter),
+                            offsetof(struct ust_operations, reserve));
     traced->frame_bytes = purity.frame_bytes;
     traced->asked_from = purity.asked_from;
     return purity.is_pure;

@@ -5,7 +5,6 @@
 enum { AX, CX, DX, BX, SP, BP, NO_REGISTER = 255 };
 
 #define LENGTH_MAX 15u
-#define CANARY_AT 0x28 /* of the thread: by what the stack is protected */
 #define IS_ONE_OF(opcode, bytes) (memchr(bytes, opcode, sizeof(bytes) - 1) != NULL)
 
 /* What stands behind the opcode, besides the operand in memory. */
@@ -31,7 +30,7 @@ struct reading {
     const unsigned char* at;
     const unsigned char* end;
     uint8_t rex;
-    bool has_16_bits, has_segment, is_of_thread, has_repeat, has_short_addresses, has_lock, is_bad;
+    bool has_16_bits, has_segment, has_repeat, has_short_addresses, has_lock, is_bad;
     bool has_frame_pointer;
     struct operand operand;
     struct instruction found;
@@ -86,6 +85,11 @@ static unsigned immediate_bytes(const struct reading* from) {
     return from->has_16_bits && (from->rex & 8) == 0 ? 2 : 4;
 }
 
+/* By its distance from there, and not by its address. */
+static bool is_behind_instruction(const struct operand* operand) {
+    return operand->mod == 0 && (operand->rm & 7) == BP;
+}
+
 /* What is written to its operand: nothing else than the function's own knows of it, or it is a register. */
 static bool writes_own(struct reading* from) {
     const struct operand* const to = &from->operand;
@@ -134,6 +138,8 @@ static enum shape shape_of_one(uint8_t opcode) {
 
 static void take_jump(struct reading* from, enum flow flow, unsigned bytes) {
     const int32_t distance = take_signed(from, bytes);
+    if (bytes == 4 && from->has_16_bits && (from->rex & 8) == 0)
+        from->is_bad = true; /* two bytes, for some makers */
     from->found.flow = (uint8_t)flow;
     from->found.target = from->at + distance;
     from->found.is_pure = flow != FLOW_CALL;
@@ -156,6 +162,7 @@ static void take_group_5(struct reading* from) {
             return;
         found->flow = operand->base == NO_REGISTER ? FLOW_CALL : FLOW_CALL_BY;
         found->displacement = operand->displacement;
+        if (is_behind_instruction(operand)) found->pointer = from->at + operand->displacement;
         return;
     case 4: /* by a pointer, which may be one to a place here, as one of a table is */
         found->flow = FLOW_UNKNOWN;
@@ -283,10 +290,11 @@ static enum shape shape_of_two(uint8_t opcode) {
     if ((opcode >= 0x80 && opcode < 0x90)) return OTHER;
     if (IS_ONE_OF(opcode, "\x70\x71\x72\x73\xa4\xac\xba\xc2\xc4\xc5\xc6")) return MODRM_IMM8;
     if (IS_ONE_OF(opcode, "\x05\x0b\x31\x77\xa2") || (opcode >= 0xc8 && opcode < 0xd0)) return PLAIN;
+    /* Not those of one maker alone from 0x78 on, some of which have two bytes more. */
     const bool is_there = (opcode >= 0x10 && opcode < 0x20) || (opcode >= 0x28 && opcode < 0x30) ||
-                          (opcode >= 0x40 && opcode < 0x80) || (opcode >= 0x90 && opcode < 0xa0) ||
-                          (opcode >= 0xb0 && opcode < 0xc2) || opcode >= 0xd0 ||
-                          IS_ONE_OF(opcode, "\x01\x0d\xa3\xa5\xab\xad\xae\xaf\xc3\xc7");
+                          (opcode >= 0x40 && opcode < 0x78) || (opcode >= 0x7c && opcode < 0x80) ||
+                          (opcode >= 0x90 && opcode < 0xa0) || (opcode >= 0xb0 && opcode < 0xc2) ||
+                          opcode >= 0xd0 || IS_ONE_OF(opcode, "\x01\x0d\xa3\xa5\xab\xad\xae\xaf\xc3\xc7");
     return is_there ? MODRM : BAD;
 }
 
@@ -358,9 +366,6 @@ static uint8_t take_prefixes(struct reading* from) {
             from->has_16_bits = true;
             break;
         case 0x64:
-            from->is_of_thread = true;
-            from->has_segment = true;
-            break;
         case 0x65:
             from->has_segment = true;
             break;
@@ -401,9 +406,6 @@ struct instruction read_instruction(const unsigned char* at, const unsigned char
         take_two(&from);
     else
         take_one(&from, opcode);
-    from.found.reads_canary = from.is_of_thread && (from.rex & 8) != 0 &&
-                              IS_ONE_OF(opcode, "\x2b\x33\x39\x3b\x8b") && /* sub, xor, cmp, mov */
-                              from.operand.base == NO_REGISTER && from.operand.displacement == CANARY_AT;
     if (from.has_lock) from.found.is_pure = false;
     /* The linker fills a call that has become shorter by it; elsewhere compilers hardly use it. */
     if (from.has_short_addresses && from.found.flow != FLOW_CALL && from.found.flow != FLOW_JUMP)

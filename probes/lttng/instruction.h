@@ -22,6 +22,7 @@ enum flow {
 
 struct instruction {
     const unsigned char* target;
+    const unsigned char* pointer; /* of a call by a pointer in the object: where that is; NULL: it is none */
     int32_t displacement;
     int32_t stored_at;    /* the highest place above the stack pointer that it writes to; INT32_MIN: none */
     uint32_t frame_bytes; /* by which the frame grows */
@@ -29,7 +30,6 @@ struct instruction {
     uint8_t length;       /* 0: it is not known */
     uint8_t flow;         /* enum flow */
     bool is_pure;         /* changes registers, and the function's frame, alone */
-    bool reads_canary;    /* that of -fstack-protector */
 };
 
 /* Reads no byte from `end` on. With a frame pointer, what lies below it is the function's frame, too. */

@@ -29,15 +29,15 @@ struct place {
     uint16_t next_place, target_place;
     uint16_t previous; /* from which it was come to as the next one, first */
     bool has_previous;
-    bool is_pure, is_filter, is_reserve, reads_canary;
-    bool is_behind_canary; /* come to by whether that has changed */
-    bool comes_unwritten;  /* it is come to from the beginning without a call by which writing begins */
+    bool is_pure, is_filter, is_reserve;
+    bool comes_unwritten; /* it is come to from the beginning without a call by which writing begins */
     bool leads_to_filter;
     bool ends; /* whatever way is taken from here, the question comes */
 };
 
 struct graph {
     struct code code;
+    bool (*ends)(const void* pointer);
     bool has_frame_pointer, is_unknown;
     uint32_t count;
     struct place places[PLACES_MAX];
@@ -101,9 +101,23 @@ static bool sets_frame_pointer(const unsigned char* at) {
     return true;
 }
 
-/* Behind a call of __stack_chk_fail(), which does not come back, the next function stands. */
-static bool is_without_return(const struct place* place, struct instruction found) {
-    return found.flow == FLOW_CALL && place->is_behind_canary;
+/* The pointer by which a function of another object is called: there, or by a jump of the linker's. NULL: it is not called so. */
+static const void* pointer_of_call(struct instruction found) {
+    if (found.flow != FLOW_CALL || found.pointer != NULL) return found.pointer;
+    if ((uintptr_t)found.target < graph.code.begin || (uintptr_t)found.target >= graph.code.end) return NULL;
+    const unsigned char* at = behind_endbr(found.target);
+    if (begins_with(at, "\x41\xbb", 2)) at += 6; /* mov $number,%r11d, by mold */
+    if (begins_with(at, "\xf2", 1)) at++;        /* bnd */
+    int32_t distance;
+    if (!begins_with(at, "\xff\x25", 2) || graph.code.end - (uintptr_t)at < 2 + sizeof(distance)) return NULL;
+    memcpy(&distance, at + 2, sizeof(distance)); /* jmp *distance(%rip) */
+    return at + 2 + sizeof(distance) + distance;
+}
+
+/* Behind a call of __stack_chk_fail() the next function stands. */
+static bool is_without_return(struct instruction found) {
+    const void* const pointer = pointer_of_call(found);
+    return pointer != NULL && graph.ends(pointer);
 }
 
 /* A call that is a jump to somewhere: whom it calls writes over where it would come back to (retpolines). */
@@ -131,21 +145,6 @@ static void go_to_next(const struct place* from, const unsigned char* at) {
     place->has_previous = true;
 }
 
-/* A branch by what was compared with the canary just before. */
-static bool asks_canary(const struct place* branch) {
-    const struct place* place = branch;
-    for (int i = 0; i < 2 && place->has_previous; i++) {
-        place = &graph.places[place->previous];
-        if (place->reads_canary) return true;
-    }
-    return false;
-}
-
-static void mark_behind_canary(const unsigned char* at, bool was_there) {
-    const uint16_t place = place_of(at);
-    if (!was_there && place != NOWHERE) graph.places[place].is_behind_canary = true;
-}
-
 static void look_at(struct place* place, int32_t filter_at, int32_t reserve_at) {
     const struct instruction found =
         read_instruction(place->at, (const unsigned char*)graph.code.end, graph.has_frame_pointer);
@@ -153,26 +152,20 @@ static void look_at(struct place* place, int32_t filter_at, int32_t reserve_at) 
     place->frame_bytes = found.frame_bytes;
     place->freed_bytes = found.freed_bytes;
     place->stored_at = found.stored_at;
-    place->reads_canary = found.reads_canary;
     place->is_filter = found.flow == FLOW_CALL_BY && found.displacement == filter_at;
     place->is_reserve = found.flow == FLOW_CALL_BY && found.displacement == reserve_at;
     graph.is_unknown = graph.is_unknown || found.flow == FLOW_UNKNOWN || is_jump_by_call(found) ||
                        is_jump_by_return(place, found);
     const unsigned char* const next = place->at + found.length;
-    if (is_without_return(place, found)) place->end = next;
+    if (is_without_return(found)) place->end = next;
     if (found.flow == FLOW_LEAVE || graph.is_unknown || place->end != NULL) return;
-    const bool branches = found.flow == FLOW_BRANCH, is_canary = branches && asks_canary(place);
-    if (found.flow == FLOW_JUMP || branches) {
-        const bool was_there = place_of(found.target) != NOWHERE;
+    if (found.flow == FLOW_JUMP || found.flow == FLOW_BRANCH) {
         go_to(found.target);
-        if (is_canary) mark_behind_canary(found.target, was_there);
         place->target_place = place_of(found.target);
     }
     if (found.flow == FLOW_JUMP) return;
     place->next = next;
-    const bool was_there = place_of(next) != NOWHERE;
     go_to_next(place, next);
-    if (is_canary) mark_behind_canary(next, was_there);
 }
 
 /* From the beginning on, until it is begun to write. */
@@ -282,7 +275,8 @@ static struct purity judge(void) {
     return purity;
 }
 
-/* What stands behind a call that was taken for that of __stack_chk_fail() is this function's, and is come to in other ways as well. */
+/* What stands behind a call that does not come back is this function's, and is come to in other ways: they may go on there as well, if the
+ * function of that name is the program's own. */
 static bool comes_back_after_all(void) {
     for (uint32_t i = 0; i < graph.count; i++)
         if (place_of(graph.places[i].end) != NOWHERE) return true;
@@ -296,12 +290,13 @@ static bool may_catch(const struct unwind_index* index) {
     return false;
 }
 
-struct purity purity_until_filter(const void* function, struct code code, const struct unwind_index* index,
-                                  int32_t filter_at, int32_t reserve_at) {
+struct purity purity_until_filter(const void* function, const struct surroundings* around, int32_t filter_at,
+                                  int32_t reserve_at) {
     static const struct purity unknown = {false, 0, NULL};
-    if (code.end == 0 || code.end == UINTPTR_MAX) return unknown;
+    if (around->code.end == 0 || around->code.end == UINTPTR_MAX) return unknown;
     const unsigned char* const begin = function;
-    graph.code = code;
+    graph.code = around->code;
+    graph.ends = around->ends;
     graph.count = 0;
     graph.is_unknown = false;
     memset(graph.hashes, 0, sizeof(graph.hashes));
@@ -309,7 +304,7 @@ struct purity purity_until_filter(const void* function, struct code code, const 
     go_to(begin);
     for (uint32_t i = 0; i < graph.count && !graph.is_unknown; i++)
         look_at(&graph.places[i], filter_at, reserve_at);
-    if (graph.is_unknown || comes_back_after_all() || may_catch(index)) return unknown;
+    if (graph.is_unknown || comes_back_after_all() || may_catch(&around->index)) return unknown;
     for (uint32_t i = 0; i < graph.count; i++)
         graph.places[i].next_place = place_of(graph.places[i].next);
     graph.places[0].comes_unwritten = true;

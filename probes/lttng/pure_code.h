@@ -18,10 +18,16 @@ struct purity {
     const void* asked_from; /* where the call of the filter returns to */
 };
 
+/* A function's surroundings. `ends`: whether the pointer there is that of a function which never comes back. */
+struct surroundings {
+    struct code code; /* what of its object can be read */
+    struct unwind_index index;
+    bool (*ends)(const void* pointer);
+};
+
 /* What a function does until it calls through the pointer that lies `filter_at` behind what a register leads to, `reserve_at`
- * being where the one lies by which it begins to write. `code`: what of its object can be read; `index`: how that is unwound. One at
- * a time. */
-struct purity purity_until_filter(const void* function, struct code code, const struct unwind_index* index,
-                                  int32_t filter_at, int32_t reserve_at);
+ * being where the one lies by which it begins to write. One at a time. */
+struct purity purity_until_filter(const void* function, const struct surroundings* around, int32_t filter_at,
+                                  int32_t reserve_at);
 
 #endif
