@@ -279,11 +279,19 @@ static bool is_probe_named(const std::vector<FilteredPattern>& patterns, const s
     });
 }
 
+/* Of calls: which methods they can be of, and what is missing. Who wants some of the calls alone wants these all the same. */
+static constexpr const char* about_jvm_methods[] = {"jvm:method_pattern", "jvm:method_left_alone",
+                                                    "jvm:method_calls_missed", "jvm:not_available"};
+
 /* Who asks for methods wants their events, and who does not is not told those that an earlier recording has asked the JVM for. */
 static void choose_jvm_methods(std::vector<FilteredPattern>& patterns, const std::string& agent_options) {
     if (std::any_of(patterns.begin(), patterns.end(),
-                    [](const FilteredPattern& each) { return names_jvm_methods(each.pattern); }))
+                    [](const FilteredPattern& each) { return names_jvm_methods(each.pattern); })) {
+        if (asks_for_jvm_methods(agent_options))
+            for (const char* pattern : about_jvm_methods)
+                patterns.push_back({pattern, ""});
         return;
+    }
     if (!asks_for_jvm_methods(agent_options))
         patterns.push_back({"!jvm:method_*", ""});
     else if (is_probe_named(patterns, "jvm"))

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct plumb_jvm plumb_jvm;
 
@@ -128,16 +129,33 @@ static bool is_asked(const char* options, jint* answer) {
     return true;
 }
 
-/* Returns whether the agent is there to begin with; not if it has begun before: then it follows what the options change. */
-static bool set_up(JavaVM* vm, const char* options) {
+/* It gives one to who is loaded with it, and, a moment after it takes who attaches, to the others. */
+static jvmtiEnv* environment_of(JavaVM* vm, bool attaches) {
+    enum { tries_max = 1000 };
+    const struct timespec pause = {0, 10000000};
+    void* found = NULL;
+    for (int tries = 0; tries < tries_max; tries++) {
+        if ((*vm)->GetEnv(vm, &found, JVMTI_VERSION_1_2) == JNI_OK && found) return found;
+        if (!attaches) return NULL;
+        nanosleep(&pause, NULL);
+    }
+    return NULL;
+}
+
+/* Returns whether the agent is there to begin with; not if it has begun before: then it follows what the options change. Who is given no
+ * environment has not begun. */
+static bool set_up(JavaVM* vm, const char* options, bool attaches) {
     if (is_a_second_copy()) return false;
     if (__atomic_exchange_n(&agent_has_begun, true, __ATOMIC_SEQ_CST)) {
         heed(options);
         plumb_wake_watcher();
         return false;
     }
-    void* found = NULL;
-    if ((*vm)->GetEnv(vm, &found, JVMTI_VERSION_1_2) != JNI_OK || !found) return false;
+    jvmtiEnv* const found = environment_of(vm, attaches);
+    if (!found) {
+        __atomic_store_n(&agent_has_begun, false, __ATOMIC_SEQ_CST);
+        return false;
+    }
     plumb_jvm.vm = vm;
     plumb_jvm.jvmti = found;
     heed(options);
@@ -150,7 +168,7 @@ static bool set_up(JavaVM* vm, const char* options) {
 
 JNIEXPORT jint JNICALL Agent_OnLoad(JavaVM* vm, char* options, void* reserved) {
     (void)reserved;
-    if (!set_up(vm, options)) return JNI_OK;
+    if (!set_up(vm, options, false)) return JNI_OK;
     jvmtiEnv* const jvmti = plumb_jvm.jvmti;
     (*jvmti)->SetEventNotificationMode(jvmti, JVMTI_ENABLE, JVMTI_EVENT_VM_INIT, NULL);
     plumb_follow(NULL, false);
@@ -161,7 +179,7 @@ JNIEXPORT jint JNICALL Agent_OnAttach(JavaVM* vm, char* options, void* reserved)
     jint answer;
     (void)reserved;
     if (is_asked(options, &answer)) return answer;
-    if (!set_up(vm, options)) return JNI_OK;
+    if (!set_up(vm, options, true)) return agent_has_begun || is_a_second_copy() ? JNI_OK : JNI_ERR;
     JNIEnv* jni = NULL;
     if ((*vm)->GetEnv(vm, (void**)&jni, JNI_VERSION_1_6) != JNI_OK) return JNI_OK;
     plumb_follow(jni, true);

@@ -41,6 +41,14 @@ void plumb_class_marks_end(void) {
     plumb_tags_end(&class_tags);
 }
 
+static jlong tag_of(jclass class) {
+    jlong tag = 0;
+    jvmtiEnv* const env = plumb_tags_enter(&class_tags);
+    if (env) (*env)->GetTag(env, class, &tag);
+    plumb_tags_leave(&class_tags);
+    return tag;
+}
+
 void plumb_mark_class(jclass class, uint32_t generation, enum plumb_class_mark mark) {
     jvmtiEnv* const env = plumb_tags_enter(&class_tags);
     if (env) (*env)->SetTag(env, class, (jlong)generation << 2 | (jlong)mark);
@@ -48,11 +56,12 @@ void plumb_mark_class(jclass class, uint32_t generation, enum plumb_class_mark m
 }
 
 enum plumb_class_mark plumb_mark_of_class(jclass class, uint32_t generation) {
-    jlong tag = 0;
-    jvmtiEnv* const env = plumb_tags_enter(&class_tags);
-    if (env) (*env)->GetTag(env, class, &tag);
-    plumb_tags_leave(&class_tags);
+    const jlong tag = tag_of(class);
     return (uint32_t)(tag >> 2) == generation ? (enum plumb_class_mark)(tag & 3) : PLUMB_CLASS_UNSEEN;
+}
+
+enum plumb_class_mark plumb_last_mark_of_class(jclass class) {
+    return (enum plumb_class_mark)(tag_of(class) & 3);
 }
 
 bool plumb_class_is_linked(jclass class) {

@@ -12,7 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum plumb_class_mark { PLUMB_CLASS_UNSEEN, PLUMB_CLASS_CHANGED, PLUMB_CLASS_WAITS };
+/* LATE: it had to wait, is linked and being changed, and what was called meanwhile is yet to be told. */
+enum plumb_class_mark { PLUMB_CLASS_UNSEEN, PLUMB_CLASS_CHANGED, PLUMB_CLASS_WAITS, PLUMB_CLASS_LATE };
 
 /* For who follows. False: there are no marks. */
 bool plumb_class_marks_begin(void);
@@ -21,6 +22,9 @@ void plumb_class_marks_end(void);
 /* For a wish, by its generation; what was noted for another one is not there. */
 void plumb_mark_class(jclass class, uint32_t generation, enum plumb_class_mark mark);
 enum plumb_class_mark plumb_mark_of_class(jclass class, uint32_t generation);
+
+/* The same for whatever wish. */
+enum plumb_class_mark plumb_last_mark_of_class(jclass class);
 
 bool plumb_class_is_linked(jclass class);
 

@@ -151,7 +151,9 @@ static bool has_to_wait(jclass class, const struct plumb_method_wish* begins) {
 
 bool plumb_class_is_to_change(jclass class, const struct plumb_method_wish* ends,
                               const struct plumb_method_wish* begins, bool unwanted) {
-    if (begins && plumb_mark_of_class(class, begins->generation) == PLUMB_CLASS_CHANGED) return false;
+    const enum plumb_class_mark mark =
+        begins ? plumb_mark_of_class(class, begins->generation) : PLUMB_CLASS_UNSEEN;
+    if (mark == PLUMB_CLASS_CHANGED || mark == PLUMB_CLASS_LATE) return false;
     struct looked_for what = {ends, begins, 0, 0, unwanted};
     struct plumb_name name = plumb_name_of_class(class);
     bool is_to_change = false;

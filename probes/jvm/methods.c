@@ -20,6 +20,7 @@ static struct plumb_method_wish*
 static uint32_t settled_generation; /* of the last one for which all that is loaded was looked at */
 static uint32_t answered_repeats;   /* of who follows, as far as they were told what was found */
 static bool any_came_unwanted;
+static uint64_t late_since_ns; /* classes that are late have been linked since then; 0: none was */
 
 static void set_open_wish(struct plumb_method_wish* wish) {
     plumb_lock(&open_lock);
@@ -69,41 +70,62 @@ static void change_classes(const jclass* classes, jint count) {
     }
 }
 
-/* Of classes that the program has linked while they waited: what was called of them up to now was not told. */
-static void tell_missed_calls(const jclass* classes, jint count, uint64_t since_ns) {
-    for (jint i = 0; since_ns != 0 && i < count; i++) {
-        struct plumb_name name = plumb_name_of_class(classes[i]);
-        plumb_trace(jvm, method_calls_missed, name.text.at, name.text.bytes, plumb_monotonic_ns() - since_ns);
-        plumb_release_name(&name);
-    }
+/* Of classes that have waited, the first since the last look. */
+static void note_when_linked(void) {
+    const uint64_t linked_ns = plumb_take_first_class_linked_ns();
+    if (linked_ns != 0) __atomic_store_n(&late_since_ns, linked_ns, __ATOMIC_RELAXED);
 }
 
-/* Those of `ends` for the last time, those of `begins` from now on. Returns how many there were. `linked_since_ns`: they may have been
- * linked since then; 0: they are not late. */
+/* Of a class that the program has linked while it waited: what was called of it up to now was not told. */
+static void tell_missed_calls(jclass class) {
+    const uint64_t now_ns = plumb_monotonic_ns();
+    const uint64_t linked_since_ns = __atomic_load_n(&late_since_ns, __ATOMIC_RELAXED);
+    struct plumb_name name = plumb_name_of_class(class);
+    plumb_trace(jvm, method_calls_missed, name.text.at, name.text.bytes,
+                linked_since_ns != 0 && linked_since_ns < now_ns ? now_ns - linked_since_ns : 0);
+    plumb_release_name(&name);
+}
+
+struct class_batch {
+    jclass classes[batch_classes];
+    bool were_late[batch_classes];
+    jint count;
+};
+
+static void change_batch(struct class_batch* batch, const struct plumb_method_wish* begins) {
+    change_classes(batch->classes, batch->count);
+    for (jint i = 0; i < batch->count; i++) {
+        if (!batch->were_late[i]) continue;
+        tell_missed_calls(batch->classes[i]);
+        plumb_mark_class(batch->classes[i], begins->generation, PLUMB_CLASS_CHANGED);
+    }
+    batch->count = 0;
+}
+
+/* Those of `ends` for the last time, those of `begins` from now on. Returns how many there were. */
 static uint32_t change_what_is_loaded(JNIEnv* jni, const struct plumb_method_wish* ends,
-                                      const struct plumb_method_wish* begins, bool unwanted,
-                                      uint64_t linked_since_ns) {
+                                      const struct plumb_method_wish* begins, bool unwanted) {
     jvmtiEnv* const jvmti = plumb_jvm.jvmti;
     jint count = 0;
     jclass* classes = NULL;
-    jclass batch[batch_classes];
-    jint in_batch = 0;
+    struct class_batch batch = {.count = 0};
     uint32_t changed = 0;
+    note_when_linked();
     if ((*jvmti)->GetLoadedClasses(jvmti, &count, &classes) != JVMTI_ERROR_NONE) return 0;
     (*jni)->EnsureLocalCapacity(jni, count + batch_classes); /* -Xcheck:jni counts */
     plumb_threw(jni);
     for (jint i = 0; i < count; i++) {
+        const bool is_late = begins && plumb_last_mark_of_class(classes[i]) == PLUMB_CLASS_WAITS;
         if (!plumb_class_is_to_change(classes[i], ends, begins, unwanted)) continue;
-        if (begins) plumb_mark_class(classes[i], begins->generation, PLUMB_CLASS_CHANGED);
-        batch[in_batch++] = classes[i];
+        if (begins)
+            plumb_mark_class(classes[i], begins->generation,
+                             is_late ? PLUMB_CLASS_LATE : PLUMB_CLASS_CHANGED);
+        batch.were_late[batch.count] = is_late;
+        batch.classes[batch.count++] = classes[i];
         changed++;
-        if (in_batch < batch_classes) continue;
-        change_classes(batch, in_batch);
-        tell_missed_calls(batch, in_batch, linked_since_ns);
-        in_batch = 0;
+        if (batch.count == batch_classes) change_batch(&batch, begins);
     }
-    change_classes(batch, in_batch);
-    tell_missed_calls(batch, in_batch, linked_since_ns);
+    change_batch(&batch, begins);
     for (jint i = 0; i < count; i++)
         (*jni)->DeleteLocalRef(jni, classes[i]);
     (*jvmti)->Deallocate(jvmti, (unsigned char*)classes);
@@ -130,10 +152,10 @@ static void apply(JNIEnv* jni, struct plumb_method_wish* wish) {
     struct plumb_method_wish* const before = applied_wish;
     applied_wish = plumb_method_wish_share(wish);
     set_open_wish(wish);
-    change_what_is_loaded(jni, before, wish, false, 0);
+    change_what_is_loaded(jni, before, wish, false);
     for (int i = 0; i < looks_max; i++) {
         nanosleep(&pause, NULL);
-        if (change_what_is_loaded(jni, NULL, wish, false, 0) == 0) break;
+        if (change_what_is_loaded(jni, NULL, wish, false) == 0) break;
     }
     plumb_method_wish_release(before);
     tell_patterns(wish);
@@ -156,8 +178,7 @@ void plumb_methods_follow(JNIEnv* jni) {
     if (wish && wish != applied_wish) {
         apply(jni, wish);
     } else {
-        const uint64_t linked_since_ns = plumb_take_first_class_linked_ns();
-        if (linked_since_ns != 0 && wish) change_what_is_loaded(jni, NULL, wish, false, linked_since_ns);
+        if (plumb_first_class_linked_ns() != 0 && wish) change_what_is_loaded(jni, NULL, wish, false);
         if (wish && repeated != answered_repeats) tell_patterns(wish);
     }
     __atomic_store_n(&answered_repeats, repeated, __ATOMIC_RELEASE);
@@ -168,7 +189,7 @@ void plumb_methods_end(JNIEnv* jni) {
     set_open_wish(NULL);
     plumb_class_marks_end();
     if (applied_wish) {
-        change_what_is_loaded(jni, applied_wish, NULL, false, 0);
+        change_what_is_loaded(jni, applied_wish, NULL, false);
         plumb_known_methods_forget_looked_at();
         plumb_method_wish_begin_anew(applied_wish); /* the next recording has the same, perhaps */
     }
@@ -190,13 +211,33 @@ bool plumb_methods_are_left_over(void) {
 
 void plumb_methods_end_left_over(JNIEnv* jni) {
     __atomic_store_n(&any_came_unwanted, false, __ATOMIC_RELEASE);
-    change_what_is_loaded(jni, NULL, NULL, true, 0);
+    change_what_is_loaded(jni, NULL, NULL, true);
     plumb_known_methods_forget_unwanted();
+}
+
+/* Those that were linked, and are not changed any more, or perhaps not in time. */
+static void tell_missed_at_end(void) {
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    jint count = 0;
+    jclass* classes = NULL;
+    note_when_linked();
+    if (__atomic_load_n(&late_since_ns, __ATOMIC_RELAXED) == 0 ||
+        (*jvmti)->GetLoadedClasses(jvmti, &count, &classes) != JVMTI_ERROR_NONE)
+        return;
+    for (jint i = 0; i < count; i++) {
+        const enum plumb_class_mark mark = plumb_last_mark_of_class(classes[i]);
+        if (mark == PLUMB_CLASS_LATE || (mark == PLUMB_CLASS_WAITS && plumb_class_is_linked(classes[i])))
+            tell_missed_calls(classes[i]);
+    }
+    (*jvmti)->Deallocate(jvmti, (unsigned char*)classes);
 }
 
 void plumb_methods_tell_at_end(void) {
     struct plumb_method_wish* const wish = take_open_wish();
-    if (wish) tell_patterns(wish);
+    if (wish) {
+        tell_missed_at_end();
+        tell_patterns(wish);
+    }
     plumb_method_wish_release(wish);
 }
 

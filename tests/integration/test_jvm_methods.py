@@ -225,6 +225,22 @@ class Loaded(Called):
         self.attach_end(recorder)
         return collections.Counter((each["class_name"], each["method"]) for each in self.calls(self.events()))
 
+    def test_in_a_jvm_that_has_just_begun(self):
+        """It takes who attaches before it gives agents an environment."""
+        count, words = 20, methods_words("Loaders$Plug::go")
+        for _ in range(3):
+            server = subprocess.Popen(list(map(str, java("Loaders", str(count)))), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, text=True)
+            self.addCleanup(server.stdout.close)
+            self.addCleanup(server.stderr.close)
+            recorder = self.attach_begin(server, "-e", "jvm:method_entry", "-e", "jvm:method_exit", *words)
+            self.assertEqual(server.stdout.readline(), "ready\n")
+            time.sleep(2)
+            self.call(server, count)
+            self.assertEqual(self.told(recorder)["Loaders$Plug", "go"], count)
+            self.assertEqual(len(named(self.events(), "method_pattern")), 1)  # whatever is asked for of calls
+            self.finish(server, "others who loaded: nobody\n")
+
     def test_by_many_loaders_and_not_linked(self):
         """Each of a name is changed, and none is linked before the program does it, which would run its loader in our thread."""
         count, words = 150, methods_words("Loaders$Plug::go", "Loaders$Late::go", "Loaders$Late::m*")
