@@ -7,7 +7,9 @@
 #include <plumb/clock.h>
 
 #include <algorithm>
+#include <bitset>
 #include <memory>
+#include <mutex>
 
 namespace plumb {
 
@@ -50,6 +52,25 @@ uint64_t boottime_of(const plumb_channel_header& header, uint64_t time) {
     return clock_to_monotonic_ns(page, time) + (boottime_now_ns() - monotonic_now_ns());
 }
 
+/* One for each namespace, in all channels that this process reads: those of two containers call their first one alike. By the
+ * namespace's number, so that most of them are the same for who reads on behind us. */
+uint32_t tag_of_namespace(uint32_t space) {
+    constexpr uint32_t first = PLUMB_NAMESPACES + 1;
+    constexpr uint32_t count = (INT32_MAX >> PLUMB_TAG_SHIFT) + 1 - first; /* some readers have signs */
+    static std::mutex lock;
+    static std::unordered_map<uint32_t, uint32_t> tags; /* by namespace */
+    static std::bitset<count> taken;
+    uint32_t at = space % count;
+    const std::lock_guard<std::mutex> hold(lock);
+    const auto known = tags.find(space);
+    if (known != tags.end()) return known->second;
+    if (tags.size() == count) return first + at;
+    while (taken[at])
+        at = (at + 1) % count;
+    taken[at] = true;
+    return tags[space] = first + at;
+}
+
 } // namespace
 
 WriterNumbers WriterNumbers::of_live(const plumb_channel_header* header) {
@@ -73,6 +94,11 @@ uint32_t WriterNumbers::space_of(uint32_t tagged) const {
     return __atomic_load_n(&header_->namespaces[tag], __ATOMIC_RELAXED);
 }
 
+uint32_t WriterNumbers::unseen(uint32_t tagged) const {
+    const uint32_t space = space_of(tagged);
+    return space == 0 ? tagged : tag_of_namespace(space) << PLUMB_TAG_SHIFT | PLUMB_UNTAGGED(tagged);
+}
+
 uint32_t WriterNumbers::Bearers::at(uint64_t time) const {
     const auto next = std::upper_bound(bearers_.begin(), bearers_.end(), time,
                                        [](uint64_t at, const Bearer& bearer) { return at < bearer.since; });
@@ -92,7 +118,7 @@ uint32_t WriterNumbers::process(uint32_t tagged, uint64_t time, bool again) {
     Bearers& bearers = processes_[tagged];
     if (!bearers.empty() && !again) return bearers.at(time);
     const uint32_t found = find_process_(space_of(tagged), PLUMB_UNTAGGED(tagged), time);
-    return bearers.add({time, found != 0 ? found : tagged});
+    return bearers.add({time, found != 0 ? found : unseen(tagged)});
 }
 
 uint32_t WriterNumbers::thread(uint32_t tagged_process, uint32_t tagged_thread, uint64_t time, bool again) {
@@ -105,7 +131,7 @@ uint32_t WriterNumbers::thread(uint32_t tagged_process, uint32_t tagged_thread, 
     const uint32_t found =
         PLUMB_TAG(of) != 0 ? 0
                            : find_thread_(of, PLUMB_UNTAGGED(tagged_process), PLUMB_UNTAGGED(tagged_thread));
-    return bearers.add({time, found != 0 ? found : tagged_thread});
+    return bearers.add({time, found != 0 ? found : unseen(tagged_thread)});
 }
 
 uint32_t WriterNumbers::known_thread(uint32_t tagged, uint64_t time) const {

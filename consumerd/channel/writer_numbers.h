@@ -2,8 +2,8 @@
  * What the trace calls processes and threads of other process-id namespaces.
  *
  * A channel has the numbers by which writers know themselves, tagged with their namespace. Whom we see has a number of
- * ours, and gets that. Whom we do not see, or no more, keeps his own with the tag: beyond what any process id can be, so it
- * is nobody else's. A thread is looked for once, when its entry or its first record is read, so that it has one name
+ * ours, and gets that. Whom we do not see, or no more, keeps his own with a tag of its namespace: beyond what any process id can be,
+ * so it is nobody else's, in other channels neither. A thread is looked for once, when its entry or its first record is read, so that it has one name
  * throughout. From the time of a later entry on, the number is another one's: the kernel uses those of namespaces again at
  * once, so containers that follow one another have equal numbers.
  */
@@ -71,6 +71,7 @@ public:
     uint32_t space_of(uint32_t tagged) const;
 
 private:
+    uint32_t unseen(uint32_t tagged) const;
     const plumb_channel_header* header_;
     FindProcess find_process_;
     FindThread find_thread_;

@@ -66,9 +66,10 @@ TEST(ChannelEntryFields, AreWhatTheWriterSaid) {
     ASSERT_EQ(object.build_id.size(), 20u);
     EXPECT_EQ(object.build_id[19], 19);
     const ChannelEntry& contained = entries[3];
-    EXPECT_EQ(contained.process_id, tag | 5);
+    EXPECT_EQ(PLUMB_UNTAGGED(contained.process_id), 5u);
+    EXPECT_GT(contained.process_id, 1u << PLUMB_TAG_SHIFT);
     EXPECT_EQ(contained.own_process_id, 5u);
-    EXPECT_EQ(contained.parent_process_id, tag | 4);
+    EXPECT_EQ(contained.parent_process_id, contained.process_id - 1) << "of the same namespace";
     EXPECT_EQ(contained.space, 4026531999u);
     EXPECT_EQ(entries[4].space, 4026531999u);
     EXPECT_EQ(entries[4].own_process_id, 5u);

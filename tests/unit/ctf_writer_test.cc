@@ -3,6 +3,7 @@
 // What a drained channel looks like to another reader: babeltrace2 must accept every trace without a word,
 // show exact values, and account for every loss. Channels are written by tests/support/channel_builder.h.
 #include "base/ctf_layout.h"
+#include "consumerd/channel/writer_numbers.h"
 #include "consumerd/drain/channel_source.h"
 #include "consumerd/kernel/kernel_statedump.h"
 #include "consumerd/sink/ctf_writer.h"
@@ -309,12 +310,14 @@ TEST_F(CtfWriterTest, StatedumpSaysWhatThreadsOfOtherNamespacesCallThemselves) {
     drain(channel);
     read_back();
     EXPECT_EQ(err_, "");
+    WriterNumbers numbers = WriterNumbers::of_dead(&channel.header());
+    const uint32_t shown = numbers.process(process, 1), worker = numbers.thread(process, thread, 1);
     EXPECT_THAT(out_,
                 HasSubstr(fmt::format("{{ pid = {}, tid = {}, vpid = 7, vtid = 7, pid_ns = 4026531999 }}",
-                                      process, process)));
+                                      shown, shown)));
     EXPECT_THAT(out_,
                 HasSubstr(fmt::format("{{ pid = {}, tid = {}, vpid = 7, vtid = 9, pid_ns = 4026531999 }}",
-                                      process, thread)));
+                                      shown, worker)));
     EXPECT_EQ(lines_with("plumb_statedump:namespace"), 2u);
 }
 
