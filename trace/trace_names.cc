@@ -119,12 +119,18 @@ std::size_t TraceNames::named_time_behind(int64_t time_ns) const {
     return static_cast<std::size_t>(found - named_times_.begin());
 }
 
-/* In the order of time, and behind a gap once more. Objects that are told at one place one after the other are one as long as they
+bool TraceNames::is_named_at(int64_t time_ns) const {
+    const std::size_t place = named_time_behind(time_ns);
+    return place < named_times_.size() && named_times_[place].from_ns <= time_ns;
+}
+
+/* In the order of time, and behind a gap once more, also if a program has told of the same within the gap. Objects that are told at one place one after the other are one as long as they
  * are the same. */
 void TraceNames::leave_out_repeated() {
     const auto is_same_thread = [this](const ThreadRecord& a, const ThreadRecord& b) {
         return a.process_id == b.process_id && a.name == b.name &&
-               named_time_behind(a.time_ns) == named_time_behind(b.time_ns);
+               named_time_behind(a.time_ns) == named_time_behind(b.time_ns) &&
+               is_named_at(a.time_ns) == is_named_at(b.time_ns);
     };
     const auto is_same_process = [](const ProcessRecord& a, const ProcessRecord& b) {
         return a.parent_process_id == b.parent_process_id && a.user_id == b.user_id && a.name == b.name &&

@@ -106,6 +106,7 @@ public:
 private:
     void join_named_times();
     std::size_t named_time_behind(int64_t time_ns) const;
+    bool is_named_at(int64_t time_ns) const;
     void complete_processes();
     void leave_out_repeated();
 

@@ -115,6 +115,16 @@ TEST_F(Names, AreToldOnceMoreBehindAGap) {
     EXPECT_EQ(shown(all.find_named_thread(7, 55)), "same 5/7 from 50 until 61");
 }
 
+/* As a program's own record, of a user whose statedump goes on meanwhile. */
+TEST_F(Names, AreToldOnceMoreBehindAGapInWhichTheSameWasTold) {
+    thread(10, 5, 7, "same");
+    thread(45, 5, 7, "same");
+    thread(50, 5, 7, "same");
+    const TraceNames all = names(0, {{10, 40}, {50, 60}}, true);
+    EXPECT_EQ(all.find_named_thread(7, 45).thread, nullptr);
+    EXPECT_EQ(shown(all.find_named_thread(7, 55)), "same 5/7 from 50 until 61");
+}
+
 TEST_F(Names, AreInTheOrderOfTheirTimesWhateverThatOfTheFile) {
     const TraceNames all = [&] {
         thread(30, 6, 7, "third");
