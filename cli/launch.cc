@@ -253,6 +253,7 @@ LaunchedCommand::start(const std::vector<std::string>& command,
     const std::vector<char*> arguments = pointers_to(command), environment_pointers = pointers_to(variables);
     const std::vector<std::string> places = places_of_program(command[0]);
     const KeptByExec kept;
+    const std::uint64_t began_boottime_ns = boottime_now_ns();
     const pid_t process_id = fork();
     if (process_id < 0) return Error::from_errno(errno, "Could not start {}", command[0]);
     if (process_id == 0) {
@@ -277,6 +278,7 @@ LaunchedCommand::start(const std::vector<std::string>& command,
     signals.command_begins();
     to_parent.reset();
     LaunchedCommand started(process_id, command[0], std::move(from_child));
+    started.began_boottime_ns_ = began_boottime_ns;
     started.hears_our_end_ = kept.parent_death_signal() != 0;
     if (last_steps.in_parent) {
         if (Status ready = last_steps.in_parent(process_id); !ready) {

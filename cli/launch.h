@@ -84,6 +84,9 @@ public:
      * exit_status_for() turns it into what a shell would return. */
     Result<bool> has_begun(std::uint64_t patience_ns);
     pid_t process_id() const { return process_id_; }
+    std::uint64_t began_boottime_ns() const {
+        return began_boottime_ns_;
+    } /* not later than the process did */
     /* Whether it has ended; asks the kernel, without waiting. */
     bool has_ended();
     void send(int signal_number) const;
@@ -110,6 +113,7 @@ private:
     pid_t process_id_;
     std::string name_;
     FileDescriptor from_child_; /* exec closes its other end; until then */
+    std::uint64_t began_boottime_ns_ = 0;
     bool ended_ = false, hears_our_end_ = false, had_children_ = true;
     int exit_status_ = 0, ending_signal_ = 0;
     std::optional<uid_t> ended_as_;

@@ -86,7 +86,7 @@ std::string losses_text(const RecordSummary& summary) {
     const std::string cut = cut_lines(totals, "");
     std::string text = lost.empty() ? "" : "Lost:\n" + lost;
     if (lost.empty() && cut.empty() && totals.not_described.empty() && is_complete)
-        text = (summary.unreachable.empty() && summary.reached_late.empty()
+        text = (summary.unreachable.empty() && summary.reached_late.empty() && summary.unseen_users.empty()
                     ? "Nothing was lost"
                     : "Of what was recorded, nothing was lost") +
                (!before.empty()                 ? std::string(" in the last snapshot")
@@ -122,8 +122,9 @@ std::string disturbed_text(const std::vector<Disturbed>& disturbed) {
     std::string text;
     for (std::size_t i = 0; i < disturbed.size() && i < shown_max; i++)
         text += fmt::format(
-            "Process {}, thread {}: its {} was interrupted (EINTR, or cut short) when it was switched {}.\n",
-            disturbed[i].process_id, disturbed[i].thread_id, disturbed[i].system_call,
+            "Process {}, thread {}: {} was interrupted (EINTR, or cut short) when it was switched {}.\n",
+            disturbed[i].process_id, disturbed[i].thread_id,
+            disturbed[i].system_call.empty() ? "a system call" : "its " + disturbed[i].system_call,
             disturbed[i].is_at_end ? "off" : "on");
     if (disturbed.size() > shown_max)
         text +=
@@ -181,6 +182,12 @@ std::string summary_text(const RecordSummary& summary) {
     for (const Unreachable& each : summary.reached_late)
         text +=
             fmt::format("Process {} was reached late: {}\n", each.process_id, without_controls(each.reason));
+    for (const uid_t user_id : summary.unseen_users)
+        text += fmt::format(
+            "Programs of user {0} with tracepoints began and ended before that user was recorded: if the "
+            "command started them, what they traced is missing (--user {0} records that user's programs from "
+            "their beginning).\n",
+            user_id);
     text += disturbed_text(summary.disturbed);
     for (const TracedName& each : summary.left_running)
         text += fmt::format("{} ({}) still runs; it is not traced any more.\n", escaped(each.name),
@@ -251,6 +258,7 @@ std::string summary_json(const RecordSummary& summary) {
     root["unreachable"] = unreachable_json(summary.unreachable);
     root["reached_late"] = unreachable_json(summary.reached_late);
     root["disturbed"] = disturbed;
+    root["unseen_users"] = summary.unseen_users;
     root["left_running"] = processes_as_json(summary.left_running);
     root["ended_since"] = processes_as_json(summary.ended_since);
     return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

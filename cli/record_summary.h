@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,8 @@ struct RecordSummary {
     DrainTotals before; /* of what is lost, not whole or not described: in snapshots before the last one */
     std::vector<Unreachable> unreachable;
     std::vector<Unreachable> reached_late; /* with the reason why not before */
+    std::set<uid_t>
+        unseen_users; /* of whom programs began and ended before they were found: perhaps the command's */
     std::vector<Disturbed> disturbed;
     std::vector<TracedName> left_running;           /* traced processes that outlived the recording */
     std::vector<TracedName> ended_since;            /* likewise, but not for long */

@@ -159,6 +159,10 @@ private:
     void note_insisted();
     void tell_of_insisted();
     bool ended_as_unseen_user();
+    void find_unseen_users();
+    bool has_tracepoints(std::uint32_t process_id);
+    void note_who_runs_on();
+    void add_who_runs_on();
     void find_left_running();
     std::uint64_t elapsed_ns() const;
 
@@ -203,6 +207,7 @@ private:
         insisted_;                                /* with --seccomp: who had a filter, likewise */
     std::set<std::uint32_t> without_tracepoints_; /* of these; empty if all are */
     std::set<std::uint32_t> switched_off_;        /* who lived when the recording ended */
+    std::vector<TracedName> runs_on_;             /* likewise, of those that the command has started */
     std::set<std::uint32_t> left_off_;            /* the same: they have ended */
     std::vector<std::uint32_t>
         without_methods_; /* of these: JVMs in which a pattern of --jvm-methods matched nothing */

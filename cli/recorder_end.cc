@@ -51,6 +51,7 @@ void Recorder::close() {
     look_at_entrance();
     look_for_refused();
     const std::uint32_t begun = programs_begun();
+    note_who_runs_on();
     take_end(session_->end());
     if (other_users_) other_users_->end([this](const Result<Report>& ended) { take_end(ended); });
     if (executable_watch_) executable_watch_->stop();
@@ -93,6 +94,7 @@ void Recorder::close() {
     }
     tell_of_insisted();
     find_left_running();
+    find_unseen_users();
     summary_.unknown_providers = unknown_providers_of(on);
     std::erase_if(on, is_of_unknown_provider);
     note_left_out(on);

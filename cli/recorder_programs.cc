@@ -331,7 +331,8 @@ std::vector<RecordedProgram> Recorder::others_recorded(const std::vector<Recorde
 /* Nothing where another line of the summary says why. */
 WhyEmpty Recorder::find_why_empty(std::uint32_t programs_begun, const std::vector<EventDescription>& on) {
     const DrainTotals& totals = summary_.totals;
-    if (!summary_.unreachable.empty() || !summary_.problems.empty() || !totals.not_switched_on.empty())
+    if (!summary_.unreachable.empty() || !summary_.unseen_users.empty() || !summary_.problems.empty() ||
+        !totals.not_switched_on.empty())
         return {};
     RecordingFacts facts;
     facts.patterns = options_.events;
@@ -390,33 +391,6 @@ void Recorder::look_at_attached() {
             status_.say(why);
         attached_programs_.push_back(std::move(program));
     }
-}
-
-/* Its number may be another one's by now. Who was told of the end lived then. */
-void Recorder::find_left_running() {
-    if (!command_) return;
-    constexpr std::uint64_t exactness_ns = 10'000'000; /* of both times */
-    std::map<std::uint32_t, TracedName> ended;         /* the newest of each number */
-    for (const TracedName& process : summary_.totals.processes) {
-        if (attached_.count(process.process_id) != 0) continue;
-        if (is_same_process(process.process_id, process.introduced_boottime_ns + exactness_ns))
-            summary_.left_running.push_back(process);
-        else if (switched_off_.count(process.process_id) != 0)
-            ended.insert_or_assign(process.process_id, process);
-    }
-    for (const TracedName& process : summary_.left_running)
-        ended.erase(process.process_id);
-    for (auto& [_, process] : ended)
-        summary_.ended_since.push_back(std::move(process));
-    const auto command_id = static_cast<std::uint32_t>(command_->process_id());
-    const bool is_told = std::any_of(summary_.left_running.begin(), summary_.left_running.end(),
-                                     [&](const TracedName& each) { return each.process_id == command_id; });
-    if (command_->has_ended() || is_told) return;
-    TracedName untraced;
-    untraced.process_id = command_id;
-    untraced.name = options_.command[0];
-    untraced.executable = read_link(fmt::format("/proc/{}/exe", command_id)).value_or("");
-    summary_.left_running.push_back(untraced);
 }
 
 } // namespace plumb

@@ -62,6 +62,7 @@ Status Recorder::open_other_users(const ChannelConfig& config, const ClockCalibr
     const auto is_meant = [&](std::uint32_t process_id) { return any || attached_.count(process_id) != 0; };
     take_join(other_users_->join_own(is_meant, any || !options_.command.empty()));
     if (!has_others) return ok();
+    if (!options_.command.empty()) other_users_->look_for_unseen_programs();
     for (const ProcessSlot& slot : session_->state().processes())
         if (const auto user_id = user_of(slot.process_id()); user_id && is_meant(slot.process_id()))
             join(*user_id);
@@ -93,6 +94,13 @@ void Recorder::look_for_other_users() {
     };
     other_users_->join_later(take_late);
     if (command_ && (geteuid() == 0 || has_several_keepers())) other_users_->join_launched(take_late);
+    if (geteuid() != 0 || options_.snapshot) return;
+    for (const auto& [process_id, start_ns] : attached_) {
+        const auto user_id = user_of(process_id);
+        if (!user_id || *user_id == geteuid() || other_users_->records(*user_id) || other_users_->why_not(*user_id))
+            continue;
+        take_late(other_users_->join(*user_id));
+    }
 }
 
 /* They began as that user, or their last program did: until now nobody wanted their events. */
@@ -121,12 +129,21 @@ bool Recorder::ended_as_unseen_user() {
     if (!other_users_ || !command_ || !command_->has_ended()) return false;
     const auto user_id = command_->ended_as();
     if (!user_id || *user_id == getuid() || other_users_->records(*user_id)) return false;
+    if (other_users_->unseen_users().count(*user_id) == 0) return false; /* it had no tracepoints then */
+    summary_.unseen_users.erase(*user_id);
     summary_.unreachable.push_back({static_cast<std::uint32_t>(command_->process_id()),
                                     fmt::format("it ended as user {0} before it was found: what it traced "
                                                 "then is missing (`--user {0}` records that "
                                                 "user's programs from their beginning)",
                                                 *user_id)});
     return true;
+}
+
+void Recorder::find_unseen_users() {
+    if (!other_users_ || !command_) return;
+    summary_.unseen_users = other_users_->unseen_users();
+    const auto user_id = command_->has_ended() ? command_->ended_as() : std::nullopt;
+    if (user_id && summary_.unseen_users.count(*user_id) != 0) ended_as_unseen_user();
 }
 
 } // namespace plumb

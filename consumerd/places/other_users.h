@@ -18,6 +18,7 @@
 #include "consumerd/control/session.h"
 #include "consumerd/control/state.h"
 #include "consumerd/drain/channel_source.h"
+#include "consumerd/places/unseen_programs.h"
 
 #include <sys/types.h>
 
@@ -92,6 +93,9 @@ public:
     /* Joins the users of processes that the session launched and that have changed their user since. `each` is given what
      * came of it, once for each user. */
     void join_launched(const EachReport& each);
+    /* From now on: users of whom programs have begun, and ended before they were recorded. */
+    void look_for_unseen_programs() { unseen_.emplace(); }
+    std::set<uid_t> unseen_users() const;
     /* Why a user's programs are not recorded, if that was tried. */
     std::optional<std::string> why_not(uid_t user_id) const;
     /* Whether the user's programs are recorded, or were. */
@@ -199,7 +203,8 @@ private:
     ContainerSearch containers_;
     std::uint64_t next_place_look_ns_ = 0;
     std::map<UserPlace, std::string>
-        awaited_problems_;                   /* why somebody could be there by now, and is not recorded */
+        awaited_problems_; /* why somebody could be there by now, and is not recorded */
+    std::optional<UnseenPrograms> unseen_;
     std::map<UserPlace, Look> looks_;        /* at the slots of who was not joined */
     std::map<uid_t, Error> unusable_;        /* directories, and why; anybody can make any number of them */
     std::uint64_t next_look_ns_ = 0;         /* at those */

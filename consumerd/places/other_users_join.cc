@@ -226,12 +226,18 @@ Result<Report> OtherUsers::join_place(const UserPlace& place) {
 /* It may take its slot back before anybody asks it to follow. */
 Result<Report> OtherUsers::join_place_of(const UserPlace& place, std::uint32_t process_id) {
     Result<Report> joined = join_place(place);
+    if (unseen_) unseen_->found(place);
     if (!joined || process_start_boottime_ns(process_id)) return joined;
     const auto has = [&](const std::vector<std::uint32_t>& ids) {
         return std::find(ids.begin(), ids.end(), process_id) != ids.end();
     };
     if (!has(joined->acknowledged) && !has(joined->ended)) joined->ended.push_back(process_id);
     return joined;
+}
+
+std::set<uid_t> OtherUsers::unseen_users() const {
+    if (!unseen_) return {};
+    return unseen_->users([this](const UserPlace& place) { return tried_.count(place) != 0; });
 }
 
 bool OtherUsers::is_settled(const UserPlace& place) const {

@@ -347,6 +347,18 @@ int main(int argc, char** argv) {
         finally:
             os.kill(int(pid_file.read_text()), signal.SIGKILL)
 
+    def test_what_outlives_the_command_and_has_traced_nothing_is_named(self):
+        pid_file = self.directory / "pid"
+        child = f"echo $$ > {pid_file}; sleep 0.5; exec {self.program} 1 10 forever"
+        try:
+            self.assertEqual(self.record("--preload", "pthread", "--", "sh", "-c",
+                                         f"sh -c '{child}' >/dev/null 2>&1 & while ! [ -s {pid_file} ]; do sleep 0.01; done"), 0)
+            pid = int(pid_file.read_text())
+            self.assertIn(pid, [p["pid"] for p in self.summary()["left_running"]])
+            self.assertIn(f"({pid}) still runs; it is not traced any more.", self.errors)
+        finally:
+            os.kill(int(pid_file.read_text()), signal.SIGKILL)
+
     def test_what_outlives_the_command_for_a_moment_is_named(self):
         """It ends when it is told that the recording does, while the recorder closes the trace."""
         pid_file, told = self.directory / "pid", self.directory / "told"

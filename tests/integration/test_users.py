@@ -175,6 +175,24 @@ class Users(unittest.TestCase):
             return
         self.fail("it was found each time")
 
+    def told_of_unseen(self, *command):
+        shutil.rmtree(self.trace, ignore_errors=True)
+        done = subprocess.run([PLUMB, "record", "-o", self.trace, "--preload", "pthread", "--", *command], env=ENVIRONMENT,
+                              input="", stderr=subprocess.PIPE, text=True, timeout=60, check=True)
+        return json.loads((self.trace / "summary.json").read_text()), done.stderr
+
+    def test_children_of_other_users_that_end_before_they_are_found_are_told(self):
+        """Once the command is another process than they, and once they are its own children who end before it does."""
+        locks = ["sh", "-c", f"echo 100 | {PROGRAM}"]
+        for command in (["sh", "-c", 'for i in 1 2 3; do "$@"; done; exit 0', "sh", *AS_USER, *locks],
+                        [*AS_USER, "sh", "-c", f"echo 100 | {PROGRAM}; sleep 0.3"]):
+            summary, said = self.told_of_unseen(*command)
+            self.assertEqual(summary["unseen_users"], [USER], said)
+            self.assertIn(f"Programs of user {USER} with tracepoints began and ended before that user was recorded", said)
+            self.assertIn("Of what was recorded, nothing was lost.", said)
+        summary, said = self.told_of_unseen("true")
+        self.assertEqual(summary["unseen_users"], [], said)
+
     def test_who_changed_the_user_and_ended_when_it_was_found_is_told(self):
         for turn in range(10):
             shutil.rmtree(self.trace, ignore_errors=True)

@@ -1,0 +1,37 @@
+/*
+ * Programs of other users that began while nobody recorded their user, and had ended when somebody did: by how many slots were ever
+ * claimed in his state. What that says is the user's to write; it is told, and nothing else is done by it.
+ */
+#ifndef PLUMB_CONSUMERD_PLACES_UNSEEN_PROGRAMS_H
+#define PLUMB_CONSUMERD_PLACES_UNSEEN_PROGRAMS_H
+
+#include "consumerd/control/user_directory.h"
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+
+namespace plumb {
+
+class UnseenPrograms {
+public:
+    /* From now on. */
+    UnseenPrograms();
+    /* The place is recorded from now on. */
+    void found(const UserPlace& place);
+    /* Up to now, of these and of all places that are not recorded. */
+    std::set<uid_t> users(const std::function<bool(const UserPlace&)>& is_recorded) const;
+
+private:
+    std::uint32_t begun_at(const UserPlace& place, std::uint32_t claims) const;
+    std::uint64_t began_boottime_ns_;
+    std::map<UserPlace, std::uint32_t> before_; /* claims */
+    std::set<uid_t> users_;
+};
+
+} // namespace plumb
+
+#endif
