@@ -97,7 +97,8 @@ void Recorder::look_for_other_users() {
     if (geteuid() != 0 || options_.snapshot) return;
     for (const auto& [process_id, start_ns] : attached_) {
         const auto user_id = user_of(process_id);
-        if (!user_id || *user_id == geteuid() || other_users_->records(*user_id) || other_users_->why_not(*user_id))
+        if (!user_id || *user_id == geteuid() || other_users_->records(*user_id) ||
+            other_users_->why_not(*user_id))
             continue;
         take_late(other_users_->join(*user_id));
     }

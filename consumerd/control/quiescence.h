@@ -55,7 +55,7 @@ struct Disturbed {
     std::uint32_t process_id;
     std::uint32_t thread_id;
     std::string system_call; /* empty: it had begun when the signal came, and which one it was is not known */
-    bool is_at_end = false; /* of a session, when it was switched off */
+    bool is_at_end = false;  /* of a session, when it was switched off */
 };
 
 struct Report {
