@@ -60,10 +60,12 @@ void Recorder::add_who_runs_on() {
         if (has_name(summary_.left_running, process_id) || has_name(summary_.ended_since, process_id) ||
             attached_.count(process_id) != 0)
             continue;
-        const bool lives = is_same_process(process_id, process.introduced_boottime_ns + exactness_ns);
-        if (lives ? switched_off_.count(process_id) != 0 || has_tracepoints(process_id)
-                  : switched_off_.count(process_id) != 0)
-            (lives ? summary_.left_running : summary_.ended_since).push_back(process);
+        const bool was_traced = switched_off_.count(process_id) != 0;
+        if (!is_same_process(process_id, process.introduced_boottime_ns + exactness_ns)) {
+            if (was_traced) summary_.ended_since.push_back(process);
+        } else if (was_traced || has_tracepoints(process_id)) {
+            summary_.left_running.push_back(process);
+        }
     }
 }
 

@@ -102,9 +102,9 @@ bool has_ended_pause(const ucontext_t& context) {
 
 // pause() says one thing only: that a signal came. Programs end when it returns, and the kernel does not restart it. So a
 // thread that ours has fetched out of it goes back, if no signal of the program's own waits: by then it would return for
-// that one. All other registers are as they were. A signal that comes between this look and the call, or whose handler blocked ours until it returned, is as late for
-// pause() as one that comes in front of it. For sigsuspend() none is ever late, so that one returns: who uses it looks
-// whether it was his signal that came.
+// that one. All other registers are as they were. A signal that comes between this look and the call, or whose handler
+// blocked ours until it returned, is as late for pause() as one that comes in front of it. For sigsuspend() none is ever
+// late, so that one returns: who uses it looks whether it was his signal that came.
 void go_on_waiting(ucontext_t& context) {
     if (!has_ended_pause(context)) return;
     const Permit permit;

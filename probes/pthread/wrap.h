@@ -59,7 +59,7 @@ static inline uint64_t plumb_waited_ns(uint64_t began_ns) {
 extern void __tsan_acquire(void* address)
     __attribute__((weak)); // NOLINT(bugprone-reserved-identifier): its own
 static inline int plumb_may_try(void) {
-    return PLUMB_LIKELY(&__tsan_acquire == NULL);
+    return PLUMB_LIKELY(&__tsan_acquire == NULL) != 0;
 }
 
 /* Its reports, and whom they suppress, name the functions that it was told of; between the program's and the C library's stands ours. */

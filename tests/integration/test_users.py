@@ -114,7 +114,7 @@ class Users(unittest.TestCase):
 
     def record_attached(self, process, count, *prefix):
         recorder = self.start([*prefix, folder / "plumb", "record", "-o", self.trace, "-p", process.pid])
-        for _ in range(100):
+        for _ in range(600):
             if (self.trace / "ust").exists() and recorder.poll() is None:
                 break
             time.sleep(0.05)
