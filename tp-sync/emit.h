@@ -8,21 +8,9 @@
 #pragma once
 
 #define PLUMB_SMALL_OBJECT_
+#include <plumb/detail/chunk.h>
 #include <plumb/detail/writer.h>
 #include <plumb/runtime.h>
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define PLUMB_SANITIZED
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define PLUMB_SANITIZED
-#endif
-#endif
-
-#if defined(__SSE2__) && !defined(PLUMB_SANITIZED)
-#define PLUMB_COPY_WIDE
-#include <emmintrin.h>
-#endif
 
 #define PLUMB_HIDDEN __attribute__((visibility("hidden")))
 
@@ -93,36 +81,6 @@ PLUMB_HIDDEN void plumb_emit(plumb_event* event, const void* payload, uint32_t p
     }
 }
 
-static constexpr uint64_t chunk_bytes = 16;
-
-#if defined(PLUMB_COPY_WIDE)
-// Whether sixteen bytes may be read although the string may end before: never across a page that it may not
-// reach into. They are behind the string's end, but never outside of memory that is mapped. Memory checkers
-// see that as an error, and so it is done with rseq only, which valgrind does not have, and not in code built
-// for a sanitizer.
-__attribute__((always_inline)) static inline bool has_chunk(const char* from) {
-    constexpr uint64_t page_bytes = 4096;
-    return (reinterpret_cast<uintptr_t>(from) & (page_bytes - 1)) <= page_bytes - chunk_bytes;
-}
-// Copies a chunk: the bytes before its first NUL, chunk_bytes if it has none. What was behind the NUL is
-// overwritten by the next field, or by the zeros at the payload's end.
-__attribute__((always_inline, no_sanitize("address", "thread", "undefined"))) static inline uint64_t
-copy_chunk(unsigned char* to, const char* from) {
-    __m128i chunk = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-    __asm__("" : "+x"(chunk)); // what is measured is what is stored: it is not loaded a second time
-    const auto zeros = static_cast<uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(chunk, _mm_setzero_si128())));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), chunk);
-    return static_cast<uint32_t>(__builtin_ctz(zeros | 1u << chunk_bytes));
-}
-#else
-static bool has_chunk(const char*) {
-    return false;
-}
-static uint64_t copy_chunk(unsigned char*, const char*) {
-    return 0;
-}
-#endif
-
 // The program's other threads may change a string while it is copied. Which of its bytes are then in the record is
 // open, but the record is whole: its length is that of the bytes that were written, so each is loaded once, and
 // nothing is measured at the source.
@@ -135,10 +93,10 @@ static char load_once(const char* from) {
 __attribute__((noinline)) static uint64_t copy_rest(unsigned char* to, const char* from, uint64_t room,
                                                     uint64_t done) {
     if (from == nullptr) from = "(null)";
-    while (plumb_setup.rseq_offset != 0 && done + chunk_bytes <= room && has_chunk(from + done)) {
-        const uint64_t bytes = copy_chunk(to + done, from + done);
+    while (plumb_setup.rseq_offset != 0 && done + PLUMB_CHUNK_BYTES <= room && plumb_has_chunk(from + done)) {
+        const uint64_t bytes = plumb_copy_chunk(to + done, from + done);
         done += bytes;
-        if (bytes < chunk_bytes) return done;
+        if (bytes < PLUMB_CHUNK_BYTES) return done;
     }
     char next = load_once(from + done);
     for (; done < room && next != '\0'; next = load_once(from + done))
@@ -151,10 +109,10 @@ __attribute__((noinline)) static uint64_t copy_rest(unsigned char* to, const cha
 PLUMB_HIDDEN uint64_t plumb_copy_string(unsigned char* to, const char* from, uint64_t room) {
     PLUMB_NAME_FOR_LINKERS(plumb_copy_string);
     uint64_t done = 0;
-    if (__builtin_expect(plumb_setup.rseq_offset != 0 && from != nullptr && room >= chunk_bytes, 1) &&
-        has_chunk(from)) {
-        done = copy_chunk(to, from);
-        if (__builtin_expect(done < chunk_bytes, 1)) return done;
+    if (__builtin_expect(plumb_setup.rseq_offset != 0 && from != nullptr && room >= PLUMB_CHUNK_BYTES, 1) &&
+        plumb_has_chunk(from)) {
+        done = plumb_copy_chunk(to, from);
+        if (__builtin_expect(done < PLUMB_CHUNK_BYTES, 1)) return done;
     }
     return copy_rest(to, from, room, done);
 }

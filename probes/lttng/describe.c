@@ -6,6 +6,7 @@
  * and 8 (shown in base 10), enumerations with more names than a description has room for (the field is an integer), what type
  * of bytes a blob has (shown as bytes in base 16), model_emf_uri.
  */
+#include "at_once.h"
 #include "event.h"
 #include "pure_code.h"
 #include "relocations.h"
@@ -13,6 +14,8 @@
 #include <plumb/abi/event.h>
 #include <plumb/detail/fields.h>
 
+#include <dlfcn.h>
+#include <gnu/libc-version.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -338,10 +341,53 @@ static struct value value_of(const struct ust_field* field) {
     return is_double && !number->is_reversed ? new_value(VALUE_INTEGER, sizeof(double)) : none;
 }
 
+/* Of numbers; `by` of them are written at once. Their bytes. */
+static uint32_t know_run(struct run* run, const struct value* values, uint32_t begin, uint32_t end,
+                         uint32_t by) {
+    uint32_t bytes = 0;
+    run->first = (int32_t)(begin - (-(end - begin) & (by - 1)));
+    run->end = end;
+    for (uint32_t i = begin; i < end; i++) {
+        run->offsets[3 + i] = (uint16_t)bytes;
+        bytes += values[i].size;
+    }
+    return bytes;
+}
+
+/* `string` is which one that is, or how many there are. */
+static void know_layout(struct layout* layout, const struct value* values, uint32_t string, uint32_t count,
+                        uint32_t by) {
+    layout->string_at = know_run(&layout->numbers, values, 0, string, by);
+    layout->length = PLUMB_RECORD_HEADER_BYTES + layout->string_at;
+    if (string != count) {
+        layout->behind_bytes = know_run(&layout->behind, values, string + 1, count, by);
+        layout->length += values[string].size + layout->behind_bytes;
+        layout->string_value = string;
+    }
+    layout->length_bits = layout->length << 16;
+    layout->record_bytes = (layout->length + 7) & ~7u;
+    layout->last_word = layout->record_bytes - PLUMB_RECORD_HEADER_BYTES - 8;
+}
+
+/* What is laid out for values of these kinds. */
+static at_once_function* know_shape(struct layout* layout, const struct value* values, uint32_t count) {
+    uint32_t string = count;
+    bool are_words = true;
+    if (count == 0) return record_values;
+    for (uint32_t i = 0; i < count; i++) {
+        if (values[i].kind == VALUE_STRING && string != count) return record_values;
+        if (values[i].kind == VALUE_STRING) string = i;
+        are_words = are_words && values[i].size == sizeof(uint64_t);
+    }
+    const uint32_t by = string != count || count <= 2 ? 2 : (-count & 7) <= 3 ? 8 : 4;
+    know_layout(layout, values, string, count, by);
+    if (string != count) return record_one_string;
+    return are_words ? record_words : by == 2 ? record_by_two : by == 4 ? record_by_four : record_by_eight;
+}
+
 static void know_values(struct traced_event* traced, struct description* to, const struct ust_class* from) {
     const size_t count = from->field_count;
     uint32_t bytes = 0;
-    bool are_words = count != 0, are_integers = are_words;
     if (to->is_cut) return;
     struct value* const values = arena_take(to->arena, (count + 1) * sizeof(*values));
     if (values == NULL) {
@@ -353,13 +399,10 @@ static void know_values(struct traced_event* traced, struct description* to, con
         /* The expression of a field that is not recorded is for filters, and is computed for nobody else. */
         if (values[i].kind == VALUE_END || from->fields[i]->is_not_written) return;
         values[i].rest_bytes = (uint16_t)bytes;
-        are_words = are_words && values[i].kind == VALUE_INTEGER && values[i].size == sizeof(uint64_t);
-        are_integers = are_integers && values[i].kind == VALUE_INTEGER;
         bytes += values[i].size;
     }
     traced->values = values;
-    traced->words_bytes = are_words ? bytes : 0;
-    traced->integer_count = are_integers ? (uint32_t)count : 0;
+    traced->at_once = know_shape(&traced->layout, values, (uint32_t)count);
 }
 
 static bool has_strings(const struct value* values) {
@@ -369,33 +412,43 @@ static bool has_strings(const struct value* values) {
 }
 
 #if defined(__x86_64__)
+/* The C library's, which does not return; a program may have one of its own. */
 static bool is_stack_check(const void* pointer) {
-    return is_pointer_to_function(pointer, "__stack_chk_fail");
+    static const char name[] = "__stack_chk_fail";
+    const struct code library = code_of((const void*)(uintptr_t)gnu_get_libc_version);
+    const uintptr_t address = (uintptr_t)dlsym(RTLD_DEFAULT, name);
+    return address - library.begin < library.end - library.begin && is_pointer_to_function(pointer, name);
 }
 #endif
 
 /* Of numbers the values are laid out, each once; of a string only where it is, and when that is read must not matter. */
-static bool may_lay_out(struct traced_event* traced) {
-    if (!has_strings(traced->values)) return true;
+static bool may_lay_out(struct traced_event* traced, enum instrumented* instrumented) {
+    if (*instrumented == INSTRUMENTED) return false;
 #if defined(__x86_64__)
     const void* const function = (const void*)(uintptr_t)traced->callback;
     const struct surroundings around = {code_around(function), unwind_index_of(function), is_stack_check};
-    const struct purity purity =
-        purity_until_filter(function, &around, offsetof(struct ust_event_common, run_filter),
-                            offsetof(struct ust_operations, reserve));
+    const int32_t filter_at = offsetof(struct ust_event_common, run_filter),
+                  reserve_at = offsetof(struct ust_operations, reserve);
+    if (!has_strings(traced->values)) {
+        if (*instrumented == INSTRUMENTED_UNKNOWN)
+            *instrumented = calls_hooks_until_filter(function, &around, filter_at, reserve_at)
+                                ? INSTRUMENTED
+                                : NOT_INSTRUMENTED;
+        return *instrumented == NOT_INSTRUMENTED;
+    }
+    const struct purity purity = purity_until_filter(function, &around, filter_at, reserve_at);
     traced->frame_bytes = purity.frame_bytes;
     traced->asked_from = purity.asked_from;
     return purity.is_pure;
 #else
-    return false;
+    return !has_strings(traced->values);
 #endif
 }
 
-static void go_by_values(struct traced_event* traced) {
-    if (traced->values == NULL || !may_lay_out(traced)) return;
-    traced->common.run_filter = traced->words_bytes != 0     ? record_words
-                                : traced->integer_count != 0 ? record_integers
-                                                             : record_values;
+static void go_by_values(struct traced_event* traced, enum instrumented* instrumented) {
+    if (traced->values == NULL || !may_lay_out(traced, instrumented)) return;
+    traced->common.run_filter = traced->at_once;
+    traced->quick = QUICK_IS_NOT;
     traced->common.has_filter = true;
 }
 
@@ -419,7 +472,8 @@ static void connect(struct traced_event* traced, const struct ust_event* from) {
     traced->event.info = &traced->info;
 }
 
-bool describe_event(struct traced_event* traced, const struct ust_event* from, struct arena* arena) {
+bool describe_event(struct traced_event* traced, const struct ust_event* from,
+                    enum instrumented* instrumented, struct arena* arena) {
     const size_t count = from->class_of->field_count;
     struct description to = {.arena = arena};
     to.fields = arena_take(arena, (PLUMB_EVENT_MAX_FIELDS + 1) * sizeof(*to.fields));
@@ -438,6 +492,6 @@ bool describe_event(struct traced_event* traced, const struct ust_event* from, s
     traced->is_cut = to.is_cut;
     connect(traced, from);
     know_values(traced, &to, from->class_of);
-    go_by_values(traced);
+    go_by_values(traced, instrumented);
     return !to.has_failed;
 }

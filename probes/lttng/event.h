@@ -52,6 +52,31 @@ struct value {
     uint16_t rest_bytes; /* that the values behind it take at least */
 };
 
+/* Numbers that follow each other in a record: the values from `first` on. They are written two by two, four by four, or eight by eight: so the first
+ * may be up to three before them, or below 0, which stands for a moment in the place of their first. */
+struct run {
+    int32_t first;
+    uint32_t end;
+    uint16_t offsets[3 + PLUMB_EVENT_MAX_FIELDS]; /* that of value 0 is [3] */
+};
+
+/* Of an event of numbers, with at most one string among them: where they stand in its record. */
+struct layout {
+    uint32_t length;       /* of the record: with an empty string */
+    uint32_t length_bits;  /* the same, as it stands in the header beside the event's id */
+    uint32_t record_bytes; /* that it takes in a ring */
+    uint32_t last_word;    /* where the payload's last 8 bytes begin */
+    uint32_t string_value; /* which one it is */
+    uint32_t string_at;    /* where in the payload it begins */
+    uint32_t behind_bytes; /* of all numbers behind it */
+    struct run numbers;    /* before the string */
+    struct run behind;
+};
+
+/* What an event's probe function calls, with all values (at_once.c). */
+typedef int at_once_function(const struct ust_event_common* common, const char* values, void* probe_context,
+                             void* filter_context);
+
 struct traced_event {
     struct plumb_event event;
     ust_function callback;          /* the probe function; just before its data */
@@ -62,22 +87,24 @@ struct traced_event {
     const char* signature;
     const struct step* steps;
     const struct value* values; /* NULL: the event does not go by them */
-    uint32_t words_bytes;       /* not 0: the values are the payload, as they are laid out */
-    uint32_t integer_count;     /* not 0: there is nothing else among them */
-    uint32_t frame_bytes;       /* with strings among them: what the probe function's frame has at most */
-    const void* asked_from;     /* likewise: where it asks the filter, by what was found in its code */
+    at_once_function* at_once;  /* what makes a record of them */
+    struct layout layout;
+    uint64_t
+        quick; /* how the event was on when a record of it was made that may be made quickly (at_once.h) */
+    uint32_t frame_bytes;   /* with strings among them: what the probe function's frame has at most */
+    const void* asked_from; /* likewise: where it asks the filter, by what was found in its code */
     uint32_t name_hash;
     uint32_t more_bytes; /* that a payload may take beyond what LTTng's takes */
     bool is_cut;         /* not all of its fields are recorded */
 };
 
-/* Fills a zeroed event, with memory of the arena. False: there is none. */
-bool describe_event(struct traced_event* traced, const struct ust_event* from, struct arena* arena);
+/* Whether what lays out the values of a provider's events calls somebody who may count that, or trace himself (-finstrument-functions): then
+ * nobody goes by them. It is looked for in one of its events. */
+enum instrumented { INSTRUMENTED_UNKNOWN, NOT_INSTRUMENTED, INSTRUMENTED };
 
-/* What the events' probe functions call, with all values (at_once.c). */
-typedef int at_once_function(const struct ust_event_common* common, const char* values, void* probe_context,
-                             void* filter_context);
-at_once_function record_words, record_integers, record_values;
+/* Fills a zeroed event, with memory of the arena. False: there is none. */
+bool describe_event(struct traced_event* traced, const struct ust_event* from,
+                    enum instrumented* instrumented, struct arena* arena);
 
 /* What they call else, field by field (record.c). */
 extern struct ust_channel record_channel;

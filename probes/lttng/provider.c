@@ -1,6 +1,7 @@
 /* Providers come and go: what their constructors and destructors call. */
 #include "loaded.h"
 #include "registry.h"
+#include "relocations.h"
 #include "unload.h"
 #include "ust.h"
 
@@ -18,10 +19,12 @@ static bool fill(struct provider* provider) {
     struct plumb_event** const pointers = arena_take(arena, (count + 1) * sizeof(*pointers));
     provider->events = arena_take(arena, (count + 1) * sizeof(*provider->events));
     if (pointers == NULL || provider->events == NULL) return false;
+    enum instrumented instrumented =
+        refers_to_function(provider->from, "__cyg_profile_func_enter") ? INSTRUMENTED : INSTRUMENTED_UNKNOWN;
     for (uint32_t i = 0; i < count; i++) {
         const struct ust_event* const from = provider->from->events[i];
         struct traced_event* const traced = &provider->events[i];
-        if (!describe_event(traced, from, arena)) return false;
+        if (!describe_event(traced, from, &instrumented, arena)) return false;
         traced->name_hash = hash_of_name(traced->info.provider, traced->info.name);
         pointers[i] = &traced->event;
     }

@@ -290,10 +290,10 @@ static bool may_catch(const struct unwind_index* index) {
     return false;
 }
 
-struct purity purity_until_filter(const void* function, const struct surroundings* around, int32_t filter_at,
-                                  int32_t reserve_at) {
-    static const struct purity unknown = {false, 0, NULL};
-    if (around->code.end == 0 || around->code.end == UINTPTR_MAX) return unknown;
+/* What can be come to from the function's begin, and what of that leads to the question. False: not all of it is known. */
+static bool explore(const void* function, const struct surroundings* around, int32_t filter_at,
+                    int32_t reserve_at) {
+    if (around->code.end == 0 || around->code.end == UINTPTR_MAX) return false;
     const unsigned char* const begin = function;
     graph.code = around->code;
     graph.ends = around->ends;
@@ -304,7 +304,7 @@ struct purity purity_until_filter(const void* function, const struct surrounding
     go_to(begin);
     for (uint32_t i = 0; i < graph.count && !graph.is_unknown; i++)
         look_at(&graph.places[i], filter_at, reserve_at);
-    if (graph.is_unknown || comes_back_after_all() || may_catch(&around->index)) return unknown;
+    if (graph.is_unknown || comes_back_after_all()) return false;
     for (uint32_t i = 0; i < graph.count; i++)
         graph.places[i].next_place = place_of(graph.places[i].next);
     graph.places[0].comes_unwritten = true;
@@ -312,5 +312,73 @@ struct purity purity_until_filter(const void* function, const struct surrounding
     }
     while (mark_leading()) {
     }
+    return true;
+}
+
+struct purity purity_until_filter(const void* function, const struct surroundings* around, int32_t filter_at,
+                                  int32_t reserve_at) {
+    static const struct purity unknown = {false, 0, NULL};
+    if (!explore(function, around, filter_at, reserve_at) || may_catch(&around->index)) return unknown;
     return judge();
+}
+
+/* ---- what a compiler puts into functions that are instrumented ---- */
+
+/* The address in the object's code that an instruction puts into a register; 0: it puts none. */
+static uintptr_t code_address_made(const unsigned char* at) {
+    const unsigned char* const end = (const unsigned char*)graph.code.end;
+    const unsigned char* const opcode = at < end && (*at & 0xf0) == 0x40 ? at + 1 : at;
+    if (end - opcode < 10) return 0;
+    int32_t number;
+    memcpy(&number, opcode + 2, sizeof(number));
+    uintptr_t address = 0;
+    if (opcode[0] == 0x8d && (opcode[1] & 0xc7) == 0x05) /* lea number(%rip) */
+        address = (uintptr_t)(opcode + 6) + (uintptr_t)(intptr_t)number;
+    else if (opcode[0] == 0xc7 && (opcode[1] & 0xf8) == 0xc0) /* mov $number */
+        address = (uintptr_t)(intptr_t)number;
+    else if ((opcode[0] & 0xf8) == 0xb8) /* the same, shorter or longer */
+        memcpy(&address, opcode + 1, opcode != at && (*at & 0x08) != 0 ? 8 : 4);
+    return address >= graph.code.begin && address < graph.code.end ? address : 0;
+}
+
+static bool tells_who_it_is(const unsigned char* function) {
+    enum { instructions_max = 32 };
+    const unsigned char* const end = (const unsigned char*)graph.code.end;
+    const unsigned char* at = function;
+    if ((uintptr_t)at < graph.code.begin || at >= end) return false;
+    for (int i = 0; i < instructions_max; i++) {
+        if (code_address_made(at) == (uintptr_t)function) return true;
+        const struct instruction found = read_instruction(at, end, false);
+        if (found.length == 0 || found.flow == FLOW_LEAVE || found.flow == FLOW_JUMP) return false;
+        at += found.length;
+    }
+    return false;
+}
+
+/* Of code whose ways are not all known, as it stands there, and what stands behind it: that is of the same object. */
+static bool is_hook_called_near(const unsigned char* at) {
+    enum { bytes_max = 4096 };
+    const unsigned char *const begin = at, *const end = (const unsigned char*)graph.code.end;
+    while (at < end && at - begin < bytes_max) {
+        const struct instruction found = read_instruction(at, end, false);
+        if (found.length == 0) return false;
+        if (found.flow == FLOW_CALL && tells_who_it_is(found.target)) return true;
+        at += found.length;
+    }
+    return false;
+}
+
+bool calls_hooks_until_filter(const void* function, const struct surroundings* around, int32_t filter_at,
+                              int32_t reserve_at) {
+    if (!explore(function, around, filter_at, reserve_at))
+        return around->code.end != 0 && around->code.end != UINTPTR_MAX && is_hook_called_near(function);
+    for (uint32_t i = 0; i < graph.count; i++) {
+        const struct place* const place = &graph.places[i];
+        if (!place->leads_to_filter) continue;
+        if (code_address_made(place->at) != 0) return true;
+        const struct instruction found =
+            read_instruction(place->at, (const unsigned char*)graph.code.end, graph.has_frame_pointer);
+        if (found.flow == FLOW_CALL && tells_who_it_is(found.target)) return true;
+    }
+    return false;
 }

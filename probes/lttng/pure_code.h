@@ -30,4 +30,9 @@ struct surroundings {
 struct purity purity_until_filter(const void* function, const struct surroundings* around, int32_t filter_at,
                                   int32_t reserve_at);
 
+/* Whether it is known that the function, or what lays out its values, tells somebody by its address that it runs
+ * (-finstrument-functions). One at a time. */
+bool calls_hooks_until_filter(const void* function, const struct surroundings* around, int32_t filter_at,
+                              int32_t reserve_at);
+
 #endif

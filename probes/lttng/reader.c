@@ -195,9 +195,6 @@ __attribute__((cold, noinline)) unsigned long without_those_left(struct reader* 
     return calls - (depth - left);
 }
 
-/* Where the stack of whoever has called a function of ours ends: what he calls is below, and so is who comes in between. */
-#define STACK_OF_CALLER ((uintptr_t)__builtin_frame_address(0) + 2 * sizeof(void*))
-
 __attribute__((cold, noinline)) static unsigned long next_level(struct reader* reader, unsigned long calls,
                                                                 uintptr_t frame) {
     calls = without_those_left(reader, calls, frame);
@@ -208,21 +205,7 @@ __attribute__((cold, noinline)) static unsigned long next_level(struct reader* r
 }
 
 /* The frame is there before the thread is inside, and again behind that: a handler that came between has taken it away. */
-UST_EXPORT void lttng_ust_tp_rcu_read_lock(void) {
-    const uintptr_t frame = STACK_OF_CALLER;
-    struct reader* reader = lttng_ust_urcu_reader;
-    if (__builtin_expect(reader == NULL, 0)) {
-        lttng_ust_urcu_register();
-        reader = lttng_ust_urcu_reader;
-    }
-    const unsigned long calls = reader->calls;
-    if (__builtin_expect((calls & READER_DEPTH_MASK) != 0, 0)) {
-        const unsigned long next = next_level(reader, calls, frame);
-        __atomic_store_n(&reader->calls, next, __ATOMIC_RELAXED);
-        if ((next & READER_DEPTH_MASK) == 1) reader->frames[0] = frame;
-        order();
-        return;
-    }
+__attribute__((always_inline)) static inline void enter_outermost(struct reader* reader, uintptr_t frame) {
     __atomic_store_n(&reader->frames[0], frame, __ATOMIC_RELAXED);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     const unsigned long now = __atomic_load_n(&lttng_ust_urcu_gp.now, __ATOMIC_RELAXED);
@@ -231,30 +214,76 @@ UST_EXPORT void lttng_ust_tp_rcu_read_lock(void) {
     __atomic_store_n(&reader->frames[0], frame, __ATOMIC_RELAXED);
 }
 
+__attribute__((cold, noinline)) static void enter(uintptr_t frame) {
+    if (lttng_ust_urcu_reader == NULL) lttng_ust_urcu_register();
+    struct reader* const reader = lttng_ust_urcu_reader;
+    if ((reader->calls & READER_DEPTH_MASK) == 0) {
+        enter_outermost(reader, frame);
+        return;
+    }
+    const unsigned long next = next_level(reader, reader->calls, frame);
+    __atomic_store_n(&reader->calls, next, __ATOMIC_RELAXED);
+    if ((next & READER_DEPTH_MASK) == 1) reader->frames[0] = frame;
+    order();
+}
+
+/* What the caller calls is below the end of his frame, and so is who comes in between. */
+UST_EXPORT void lttng_ust_tp_rcu_read_lock(void) {
+    const uintptr_t frame = (uintptr_t)__builtin_dwarf_cfa();
+    struct reader* const reader = lttng_ust_urcu_reader;
+    if (__builtin_expect(reader == NULL || (reader->calls & READER_DEPTH_MASK) != 0, 0))
+        enter(frame);
+    else
+        enter_outermost(reader, frame);
+}
+
+__attribute__((always_inline)) static inline void leave_level(struct reader* reader, unsigned long calls,
+                                                              unsigned long level) {
+    order();
+    __atomic_store_n(&reader->led_to[level], NULL, __ATOMIC_RELAXED);
+    __atomic_store_n(&reader->frames[level], 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&reader->calls, calls - 1, __ATOMIC_RELEASE);
+}
+
+__attribute__((cold, noinline)) static void leave(struct reader* reader) {
+    const unsigned long calls = reader->calls;
+    const unsigned long level = (calls & READER_DEPTH_MASK) - 1;
+    if ((calls & READER_DEPTH_MASK) == 0) return; /* it was taken to be left */
+    if (level < READER_LEVELS) {
+        leave_level(reader, calls, level);
+        return;
+    }
+    order();
+    __atomic_store_n(&reader->calls, calls - 1, __ATOMIC_RELEASE);
+}
+
 UST_EXPORT void lttng_ust_tp_rcu_read_unlock(void) {
     struct reader* const reader = lttng_ust_urcu_reader;
     const unsigned long calls = reader->calls;
-    const unsigned long level = (calls & READER_DEPTH_MASK) - 1;
-    order();
-    if (__builtin_expect(level >= READER_LEVELS, 0)) {
-        if ((calls & READER_DEPTH_MASK) == 0) return; /* it was taken to be left */
-    } else {
-        __atomic_store_n(&reader->led_to[level], NULL, __ATOMIC_RELAXED);
-        __atomic_store_n(&reader->frames[level], 0, __ATOMIC_RELAXED);
-    }
-    __atomic_store_n(&reader->calls, calls - 1, __ATOMIC_RELEASE);
+    if (__builtin_expect((calls & READER_DEPTH_MASK) != 1, 0))
+        leave(reader);
+    else
+        leave_level(reader, calls, 0);
 }
 
 bool own_arrays_are_there;
 
+__attribute__((cold, noinline)) static void lead_to(const void* probes) {
+    struct reader* const reader = lttng_ust_urcu_reader;
+    if (reader == NULL) return;
+    const unsigned long level = (reader->calls & READER_DEPTH_MASK) - 1;
+    if (level < READER_LEVELS)
+        __atomic_store_n(&reader->led_to[level], own_arrays_are_there ? NULL : probes, __ATOMIC_RELAXED);
+}
+
 /* All that is asked for by it is the probes of a tracepoint, just behind the lock. */
 UST_EXPORT void* lttng_ust_tp_rcu_dereference_sym(void* pointer) {
     struct reader* const reader = lttng_ust_urcu_reader;
-    if (__builtin_expect(reader == NULL, 0)) return pointer;
-    const unsigned long level = (reader->calls & READER_DEPTH_MASK) - 1;
-    if (__builtin_expect(level < READER_LEVELS, 1))
-        __atomic_store_n(&reader->led_to[level], __builtin_expect(own_arrays_are_there, 0) ? NULL : pointer,
-                         __ATOMIC_RELAXED);
+    if (__builtin_expect(reader == NULL || (reader->calls & READER_DEPTH_MASK) != 1 || own_arrays_are_there,
+                         0))
+        lead_to(pointer);
+    else
+        __atomic_store_n(&reader->led_to[0], pointer, __ATOMIC_RELAXED);
     return pointer;
 }
 

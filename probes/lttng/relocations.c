@@ -7,7 +7,8 @@
 #include <string.h>
 
 struct wanted {
-    uintptr_t pointer;
+    uintptr_t pointer; /* or any address of the object, if it may be */
+    bool is_any;       /* of its relocations */
     const char* name;
     bool is_it;
 };
@@ -33,9 +34,10 @@ static bool is_named(const struct wanted* wanted, const ElfW(Rela) * relocations
                      uintptr_t base, const struct tables* tables) {
     if (relocations == NULL) return false;
     for (size_t i = 0; i < bytes / sizeof(*relocations); i++) {
-        if (base + relocations[i].r_offset != wanted->pointer) continue;
+        if (!wanted->is_any && base + relocations[i].r_offset != wanted->pointer) continue;
         const ElfW(Sym)* const symbol = &tables->symbols[ELF64_R_SYM(relocations[i].r_info)];
-        return strcmp(tables->strings + symbol->st_name, wanted->name) == 0;
+        const bool is_it = strcmp(tables->strings + symbol->st_name, wanted->name) == 0;
+        if (is_it || !wanted->is_any) return is_it;
     }
     return false;
 }
@@ -65,7 +67,13 @@ static int look_for_name(struct dl_phdr_info* info, size_t info_bytes, void* dat
 }
 
 bool is_pointer_to_function(const void* pointer, const char* name) {
-    struct wanted wanted = {(uintptr_t)pointer, name, false};
+    struct wanted wanted = {(uintptr_t)pointer, false, name, false};
+    dl_iterate_phdr(look_for_name, &wanted);
+    return wanted.is_it;
+}
+
+bool refers_to_function(const void* address, const char* name) {
+    struct wanted wanted = {(uintptr_t)address, true, name, false};
     dl_iterate_phdr(look_for_name, &wanted);
     return wanted.is_it;
 }

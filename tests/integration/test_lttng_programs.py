@@ -253,6 +253,13 @@ class Survives(LttngProgramTest):
         for _ in range(20):
             self.record(PROGRAMS / "lttng_storm", "exit", 4)
 
+    def test_hooks_of_functions_that_trace(self):
+        """-finstrument-functions: what lays out values is instrumented, too, and LTTng does not have it run."""
+        for program in ("lttng_hooked", "lttng_hooked_plain"):
+            entered = int(self.record(PROGRAMS / program))
+            self.assertEqual(self.recorded["hooked:enter"], entered)
+            self.assertIn(entered, range(100, 110))
+
     def test_not_recorded(self):
         """Through the path alone, with nobody who records."""
         for command in (["threads", "4", "1000"], ["providers", PROGRAMS / "liblttng_storm_provider.so", "300"],

@@ -118,12 +118,13 @@ enum plumb_write_result { PLUMB_WRITTEN, PLUMB_OFF, PLUMB_SLOW };
 
 /*
  * The sequence that writes one record to one session. `load_rseq` loads the offset of struct rseq to rcx; `is_on` jumps to `off`
- * where the record is not to be written; the rest are operands of both. `payload` is readable up to the next multiple of
- * 8 bytes. What is cheap to load again (the offset of struct rseq, the thread's own data) is not kept in registers: the caller
- * saves fewer.
+ * where the record is not to be written; `record_bytes` puts to rax what the record takes in the ring; `compare_room` compares what is
+ * written with the limit; `add_length` adds the record's length, above its lower 16 bits, to ecx; `put_payload` writes what comes
+ * behind the header at r9, and leaves r8 and r10 as they are; the rest are operands of them. What is cheap to load again (the offset of
+ * struct rseq, the thread's own data) is not kept in registers: the caller saves fewer.
  */
 /* clang-format off */
-#define PLUMB_WRITE_SEQUENCE(load_rseq, is_on, ...)                                                  \
+#define PLUMB_WRITE_SEQUENCE_OF(load_rseq, is_on, record_bytes, compare_room, add_length, put_payload, ...) \
     __asm__ volatile goto(                                                                           \
         PLUMB_RSEQ_DESCRIPTOR                                                                        \
         "leaq 3b(%%rip), %%rax\n"                                                                    \
@@ -148,10 +149,9 @@ enum plumb_write_result { PLUMB_WRITTEN, PLUMB_OFF, PLUMB_SLOW };
         "addq %c[data](%[writer]), %%rcx\n"                                                          \
         /* r9 = write_pos, r10 = where it will be; room? */                                          \
         "movq (%%r8), %%r9\n"                                                                        \
-        "leaq 23(%[payload_bytes]), %%rax\n"                                                         \
-        "andq $-8, %%rax\n"                                                                          \
+        record_bytes                                                                                 \
         "leaq (%%r9, %%rax), %%r10\n"                                                                \
-        "cmpq 8(%%r8), %%r10\n"                                                                      \
+        compare_room                                                                                 \
         "ja %l[slow]\n"                                                                              \
         /* r9 = address of the record */                                                             \
         "andq %c[position_mask](%[writer]), %%r9\n"                                                  \
@@ -159,9 +159,7 @@ enum plumb_write_result { PLUMB_WRITTEN, PLUMB_OFF, PLUMB_SLOW };
         /* header: event id and length, thread id, time */                                           \
         "movl %c[id_offset](%[writer]), %%ecx\n"                                                     \
         "movzwl (%[event], %%rcx), %%ecx\n"                                                          \
-        "leal 16(%[payload_bytes]), %%eax\n"                                                         \
-        "shll $16, %%eax\n"                                                                          \
-        "orl %%eax, %%ecx\n"                                                                         \
+        add_length                                                                                   \
         "movl %%fs:(%%rdx), %%edx\n"                                                                 \
         "orl %c[tag](%[writer]), %%edx\n"                                                            \
         "shlq $32, %%rdx\n"                                                                          \
@@ -172,15 +170,7 @@ enum plumb_write_result { PLUMB_WRITTEN, PLUMB_OFF, PLUMB_SLOW };
         "movq %%rcx, 8(%%r9)\n"                                                                      \
         "movq %%rax, (%%r9)\n"                                                                       \
         PLUMB_RSEQ_LOOP(1)                                                                           \
-        /* payload, from its end to its start */                                                     \
-        "leaq 7(%[payload_bytes]), %%rcx\n"                                                          \
-        "andq $-8, %%rcx\n"                                                                          \
-        "jz 6f\n"                                                                                    \
-        "5: movq -8(%[payload], %%rcx), %%rax\n"                                                     \
-        "movq %%rax, 8(%%r9, %%rcx)\n"                                                               \
-        "subq $8, %%rcx\n"                                                                           \
-        "jnz 5b\n"                                                                                   \
-        "6:\n"                                                                                       \
+        put_payload                                                                                  \
         PLUMB_RSEQ_LOOP(2)                                                                           \
         load_rseq                                                                                    \
         /* publish */                                                                                \
@@ -189,14 +179,43 @@ enum plumb_write_result { PLUMB_WRITTEN, PLUMB_OFF, PLUMB_SLOW };
         "movq $0, %%fs:8(%%rcx)\n"                                                                   \
         PLUMB_RSEQ_ABORT("slow")                                                                     \
         : /* no outputs */                                                                           \
-        : [event] "r"(event), [writer] "r"(writer), [payload] "r"(payload),                          \
-          [payload_bytes] "r"(payload_bytes), [control] "i"(PLUMB_WRITER_CONTROL),                   \
+        : [event] "r"(event), [writer] "r"(writer), [control] "i"(PLUMB_WRITER_CONTROL),             \
           [data] "i"(PLUMB_WRITER_DATA), [bytes] "i"(PLUMB_WRITER_RING_BYTES),                       \
           [position_mask] "i"(PLUMB_WRITER_MASK), [ring_count] "i"(PLUMB_WRITER_RING_COUNT),         \
           [epoch] "i"(PLUMB_WRITER_EPOCH), [id_offset] "i"(PLUMB_WRITER_ID_OFFSET),                  \
           [tag] "i"(PLUMB_WRITER_THREAD_TAG), __VA_ARGS__                                            \
         : "rax", "rcx", "rdx", "r8", "r9", "r10", "memory", "cc"                                     \
         : off, slow)
+
+#define PLUMB_COMPARE_ROOM "cmpq 8(%%r8), %%r10\n"
+
+/* That of a payload which lies somewhere, readable up to the next multiple of 8 bytes. */
+#define PLUMB_WRITE_SEQUENCE(load_rseq, is_on, ...)                                                  \
+    PLUMB_WRITE_SEQUENCE_OF(load_rseq, is_on,                                                        \
+        "leaq 23(%[payload_bytes]), %%rax\n"                                                         \
+        "andq $-8, %%rax\n",                                                                         \
+        PLUMB_COMPARE_ROOM,                                                                          \
+        "leal 16(%[payload_bytes]), %%eax\n"                                                         \
+        "shll $16, %%eax\n"                                                                          \
+        "orl %%eax, %%ecx\n",                                                                        \
+        /* from its end to its start */                                                              \
+        "leaq 7(%[payload_bytes]), %%rcx\n"                                                          \
+        "andq $-8, %%rcx\n"                                                                          \
+        "jz 6f\n"                                                                                    \
+        "5: movq -8(%[payload], %%rcx), %%rax\n"                                                     \
+        "movq %%rax, 8(%%r9, %%rcx)\n"                                                               \
+        "subq $8, %%rcx\n"                                                                           \
+        "jnz 5b\n"                                                                                   \
+        "6:\n",                                                                                      \
+        [payload] "r"(payload), [payload_bytes] "r"(payload_bytes), __VA_ARGS__)
+
+#define PLUMB_LOAD_RSEQ "movq plumb_setup(%%rip), %%rcx\n"
+
+/* Still on in this writer's session? */
+#define PLUMB_EVENT_IS_ON                                                                            \
+        "movl (%[event]), %%eax\n"                                                                   \
+        "testl %c[bit](%[writer]), %%eax\n"                                                          \
+        "jz %l[off]\n"
 /* clang-format on */
 
 /* Where the event is on (a disable aborts us, and the slow path sees it). An abort is not tried again here: a thread that a
@@ -204,11 +223,7 @@ enum plumb_write_result { PLUMB_WRITTEN, PLUMB_OFF, PLUMB_SLOW };
 static inline enum plumb_write_result plumb_write_fast(struct plumb_event* event,
                                                        const struct plumb_writer* writer, const void* payload,
                                                        uint64_t payload_bytes) {
-    PLUMB_WRITE_SEQUENCE("movq plumb_setup(%%rip), %%rcx\n",
-                         "movl (%[event]), %%eax\n"
-                         "testl %c[bit](%[writer]), %%eax\n"
-                         "jz %l[off]\n",
-                         [bit] "i"(PLUMB_WRITER_SESSION_BIT));
+    PLUMB_WRITE_SEQUENCE(PLUMB_LOAD_RSEQ, PLUMB_EVENT_IS_ON, [bit] "i"(PLUMB_WRITER_SESSION_BIT));
     return PLUMB_WRITTEN;
 off:
     plumb_rseq_clear(plumb_setup.rseq_offset);

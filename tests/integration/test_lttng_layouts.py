@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# cmake-once
+# cmake-timeout: 300
+# cmake-of: probes/lttng
+"""Records of LTTng-UST's programs that are made of all values at once: numbers of all sizes and strings, in any order and of any number, while
+signals come, in sub-buffers that end all the time."""
+import collections
+import json
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+from lttng_program import BUFFERS, PLUMB, PROGRAMS, LttngProgramTest, leave_out_if_not_built, lines_of, on_cycle_counter  # noqa: E402
+
+LETTERS = "0123456789abcdefghijklmnopqrstuvwxyzABCD"
+
+
+def expected_value(field, i):
+    """As layouts.h has it."""
+    kind, place = (field[0], int(field[1:])) if field[0] == "s" else (field.split("_")[0], int(field.split("_")[1]))
+    if kind == "s":
+        return LETTERS[len(LETTERS) - (i + 7 * place & (1 << 64) - 1) % (len(LETTERS) + 1):]
+    value = ((i + 1) * 0x9E3779B97F4A7C15 & (1 << 64) - 1) >> 7 * (place % 5)
+    if kind == "f64":
+        return float(value)
+    bits = int(kind[1:])
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if kind[0] == "i" and value >> bits - 1 else value
+
+
+def of_json(trace):
+    """What each event had for values, of `plumb view --json`."""
+    found = collections.defaultdict(collections.Counter)
+    with subprocess.Popen([PLUMB, "view", "--json", trace], stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            event = json.loads(line)
+            name, fields = event["event"], event.get("fields", {})
+            if name.startswith("layouts:"):
+                found[name, tuple(fields)][tuple(fields.values())] += 1
+    assert process.returncode == 0
+    return found
+
+
+class Layouts(LttngProgramTest):
+    def check(self, found, threads, rounds, handled):
+        numbers = [*range(threads * rounds), *((1 << 64) - 2 - i for i in range(handled))]
+        self.assertEqual(len(found), 37)
+        for (name, fields), rows in found.items():
+            expected = collections.Counter(tuple(expected_value(field, i) for field in fields) for i in numbers)
+            if rows != expected:
+                self.fail(f"{name} {fields}: {len(rows - expected)} rows that are not expected, such as "
+                          f"{list((rows - expected).items())[:2]}; {sum((expected - rows).values())} are missing, such as "
+                          f"{list((expected - rows).items())[:2]}")
+
+    def record_layouts(self, threads, rounds, every_us, options=()):
+        return int(self.record(PROGRAMS / "lttng_layouts", threads, rounds, every_us, options=options, before=on_cycle_counter(),
+                               buffers=["--subbuf-size", "8K", "--subbuf-count", "64", *BUFFERS[4:]]))
+
+    def test_babeltrace_reads_the_same(self):
+        self.record_layouts(1, 50, 0)
+        counts = collections.Counter(line.split(": ", 1)[0] for line in lines_of(self.trace))
+        self.assertEqual(set(counts.values()), {50})
+        self.check(of_json(self.trace), 1, 50, 0)
+
+    def test_while_signals_come(self):
+        """Which abort what is half written, and trace the same themselves."""
+        handled = self.record_layouts(3, 3000, 300)
+        self.assertGreater(handled, 20)
+        self.check(of_json(self.trace), 3, 3000, handled)
+
+    def test_without_packing(self):
+        self.record_layouts(2, 1000, 0, options=["--plain"])
+        self.check(of_json(self.trace), 2, 1000, 0)
+
+    def test_other_clock(self):
+        """Then no record goes the quickest way."""
+        handled = self.record_layouts(2, 500, 500, options=["--clock", "mono"])
+        self.check(of_json(self.trace), 2, 500, handled)
+
+
+if __name__ == "__main__":
+    leave_out_if_not_built()
+    unittest.main()
