@@ -76,6 +76,7 @@ void add_enable(CLI::App& app) {
                     "could not\nfollow are named.");
     command->callback([words] {
         if (words->rules.patterns.empty()) words->rules.patterns = {"*"};
+        if (asks_for_jvm_methods(words->jvm_agent_options)) add_about_jvm_methods(words->rules.patterns);
         finish(run_change("enable", *words));
     });
 }

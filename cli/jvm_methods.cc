@@ -1,11 +1,13 @@
 #include "cli/jvm_methods.h"
 
+#include "base/glob.h"
 #include "cli/jvm.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 
 namespace plumb {
 namespace {
@@ -49,6 +51,24 @@ void ask_for_jvm_methods(std::string& agent_options, const std::string& pattern)
 
 bool asks_for_jvm_methods(const std::string& agent_options) {
     return !patterns_in(agent_options).empty();
+}
+
+bool names_jvm_methods(std::string_view pattern) {
+    return pattern.starts_with("jvm:method") &&
+           (glob_matches(pattern, "jvm:method_entry") || glob_matches(pattern, "jvm:method_exit"));
+}
+
+void add_about_jvm_methods(std::vector<std::string>& patterns) {
+    const auto pattern_of = [](const std::string& words) {
+        return std::string_view(words).substr(0, words.find(' '));
+    };
+    if (std::any_of(patterns.begin(), patterns.end(),
+                    [&](const std::string& each) { return names_jvm_methods(pattern_of(each)); }))
+        patterns.insert(patterns.end(), std::begin(about_jvm_methods), std::end(about_jvm_methods));
+    else if (std::none_of(patterns.begin(), patterns.end(), [&](const std::string& each) {
+                 return glob_matches(pattern_of(each), "jvm:method_entry");
+             }))
+        patterns.push_back("jvm:method_*");
 }
 
 /* The agent tells one by its number, and 1, each time. */

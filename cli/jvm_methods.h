@@ -21,6 +21,14 @@ void add_agent_option(std::string& agent_options, const std::string& option);
 void ask_for_jvm_methods(std::string& agent_options, const std::string& pattern);
 bool asks_for_jvm_methods(const std::string& agent_options);
 
+/* Whether it means jvm:method_entry or jvm:method_exit, and no more. */
+bool names_jvm_methods(std::string_view pattern);
+/* Of calls: which methods they can be of, and what is missing. Who wants some of the calls alone wants these all the same. */
+inline constexpr const char* about_jvm_methods[] = {"jvm:method_pattern", "jvm:method_left_alone",
+                                                    "jvm:method_calls_missed", "jvm:not_available"};
+/* Behind patterns, each of which may have a filter: if they name calls; and the calls themselves, if none is about them. */
+void add_about_jvm_methods(std::vector<std::string>& patterns);
+
 /* Of a JVM that has been given these options: the patterns for which it has found no method yet. */
 Result<std::vector<std::string>> unmatched_jvm_methods(std::uint32_t process_id,
                                                        const std::string& agent_options);

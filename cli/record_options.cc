@@ -20,10 +20,6 @@
 
 namespace plumb {
 
-static bool names_jvm_methods(const std::string& pattern) {
-    return pattern.starts_with("jvm:method") &&
-           (glob_matches(pattern, "jvm:method_entry") || glob_matches(pattern, "jvm:method_exit"));
-}
 namespace {
 
 /* Splits "1.5s" into the number and the unit. */
@@ -278,10 +274,6 @@ static bool is_probe_named(const std::vector<FilteredPattern>& patterns, const s
         return each.pattern == probe || each.pattern.starts_with(probe + ":");
     });
 }
-
-/* Of calls: which methods they can be of, and what is missing. Who wants some of the calls alone wants these all the same. */
-static constexpr const char* about_jvm_methods[] = {"jvm:method_pattern", "jvm:method_left_alone",
-                                                    "jvm:method_calls_missed", "jvm:not_available"};
 
 /* Who asks for methods wants their events, and who does not is not told those that an earlier recording has asked the JVM for. */
 static void choose_jvm_methods(std::vector<FilteredPattern>& patterns, const std::string& agent_options) {

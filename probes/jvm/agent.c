@@ -25,8 +25,8 @@ static void JNICALL on_vm_init(jvmtiEnv* jvmti, JNIEnv* jni, jthread thread) {
 }
 
 static void JNICALL on_vm_death(jvmtiEnv* jvmti, JNIEnv* jni) {
-    (void)jvmti, (void)jni;
-    plumb_methods_tell_at_end();
+    (void)jvmti;
+    plumb_methods_tell_at_end(jni);
     plumb_end_watching();
 }
 

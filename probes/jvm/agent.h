@@ -147,7 +147,7 @@ void plumb_methods_end_left_over(JNIEnv* jni);
 /* From any thread. The number of the first pattern from there on that has matched nothing, and 1; 0: there is none, or it is not known. */
 uint32_t plumb_methods_first_unmatched(uint32_t from);
 void plumb_methods_came_unwanted(void);
-void plumb_methods_tell_at_end(void);
+void plumb_methods_tell_at_end(JNIEnv* jni);
 
 /* The callbacks, by file. */
 void JNICALL plumb_on_thread_start(jvmtiEnv*, JNIEnv*, jthread);

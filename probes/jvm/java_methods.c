@@ -95,14 +95,15 @@ static uintptr_t name_of(uintptr_t fixed, uintptr_t constants) {
     return *(const uintptr_t*)(names + half_of(fixed, CONST_NAME) * sizeof(uintptr_t)); /* NOLINT */
 }
 
-/* A method's constants are those of its class, and no other word of memory leads in such a circle. */
+/* A method's constants lead to its class, which has the same ones, or others since it was changed, that lead to it, too; and no other word of
+ * memory leads in such a circle. */
 bool plumb_is_java_method(struct plumb_stack_walk* walk, uintptr_t word) {
-    uintptr_t fixed, constants, holder, same, class_name, name;
+    uintptr_t fixed, constants, holder, current, same, class_name, name;
     if (!load(walk, word, METHOD_CONST, &fixed) || !is_there(walk, word, types[METHOD].bytes) ||
         !load(walk, fixed, CONST_CONSTANTS, &constants) ||
         !is_there(walk, fixed, types[CONST_METHOD].bytes) || !load(walk, constants, POOL_HOLDER, &holder) ||
-        !is_there(walk, constants, types[POOL].bytes) || !load(walk, holder, CLASS_CONSTANTS, &same) ||
-        same != constants)
+        !is_there(walk, constants, types[POOL].bytes) || !load(walk, holder, CLASS_CONSTANTS, &current) ||
+        !load(walk, current, POOL_HOLDER, &same) || same != holder)
         return false;
     const uintptr_t names = constants + types[POOL].bytes;
     return half_of(fixed, CONST_NAME) < int_of(constants, POOL_LENGTH) &&

@@ -136,6 +136,33 @@ static bool has_method(jclass class, const struct looked_for* what, struct plumb
     return is_any;
 }
 
+/* Hidden classes, which the JVM changes for nobody. */
+static void tell_methods_left_alone(jclass class, struct plumb_text class_name,
+                                    struct plumb_method_wish* wish, uint64_t of_class) {
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    jint count = 0;
+    jmethodID* methods = NULL;
+    if ((*jvmti)->GetClassMethods(jvmti, class, &count, &methods) != JVMTI_ERROR_NONE) return;
+    for (jint i = 0; i < count; i++) {
+        struct plumb_name method, signature;
+        plumb_name_and_signature_of(methods[i], &method, &signature);
+        if (method.text.at && signature.text.at) {
+            const uint64_t found =
+                plumb_wish_matches_method(wish, of_class, method.text.at, signature.text.at);
+            for (uint32_t k = 0; k < wish->count; k++)
+                if ((found >> k & 1) != 0)
+                    __atomic_add_fetch(&wish->patterns[k].left_alone, 1, __ATOMIC_RELAXED);
+            if (found != 0)
+                plumb_trace(jvm, method_left_alone, class_name.at, class_name.bytes, method.text.at,
+                            method.text.bytes, signature.text.at, signature.text.bytes,
+                            "its class is hidden: it can not be changed");
+        }
+        plumb_release_name(&method);
+        plumb_release_name(&signature);
+    }
+    (*jvmti)->Deallocate(jvmti, (unsigned char*)methods);
+}
+
 static bool is_modifiable(jclass class) {
     jboolean is_it = JNI_FALSE;
     jvmtiEnv* const jvmti = plumb_jvm.jvmti;
@@ -150,7 +177,7 @@ static bool has_to_wait(jclass class, const struct plumb_method_wish* begins) {
 }
 
 bool plumb_class_is_to_change(jclass class, const struct plumb_method_wish* ends,
-                              const struct plumb_method_wish* begins, bool unwanted) {
+                              struct plumb_method_wish* begins, bool unwanted) {
     const enum plumb_class_mark mark =
         begins ? plumb_mark_of_class(class, begins->generation) : PLUMB_CLASS_UNSEEN;
     if (mark == PLUMB_CLASS_CHANGED || mark == PLUMB_CLASS_LATE) return false;
@@ -161,9 +188,14 @@ bool plumb_class_is_to_change(jclass class, const struct plumb_method_wish* ends
         name.text.at[name.text.bytes] = '\0'; /* in place of the signature's semicolon */
         if (ends) what.of_ends = plumb_wish_matches_class(ends, name.text.at);
         if (begins) what.of_begins = plumb_wish_matches_class(begins, name.text.at);
-        is_to_change = (what.of_ends != 0 || what.of_begins != 0 || unwanted) && is_modifiable(class) &&
-                       !has_to_wait(class, what.of_begins != 0 ? begins : NULL) &&
+        const bool may_be = what.of_ends != 0 || what.of_begins != 0 || unwanted;
+        const bool is_fixed = may_be && !is_modifiable(class);
+        is_to_change = may_be && !is_fixed && !has_to_wait(class, what.of_begins != 0 ? begins : NULL) &&
                        has_method(class, &what, name.text);
+        if (is_fixed && what.of_begins != 0 && plumb_class_is_linked(class)) {
+            tell_methods_left_alone(class, name.text, begins, what.of_begins);
+            plumb_mark_class(class, begins->generation, PLUMB_CLASS_CHANGED);
+        }
     }
     plumb_release_name(&name);
     return is_to_change;

@@ -7,6 +7,7 @@
 #include "methods.h"
 
 #include "class_marks.h"
+#include "hooked_at_load.h"
 #include "lock.h"
 #include "method_hooks.h"
 
@@ -41,7 +42,7 @@ void JNICALL plumb_on_class_file_load(jvmtiEnv* jvmti, JNIEnv* jni, jclass redef
                                       const char* name, jobject domain, jint length,
                                       const unsigned char* bytes, jint* new_length,
                                       unsigned char** new_bytes) {
-    (void)jni, (void)redefined, (void)loader, (void)name, (void)domain;
+    (void)jni, (void)domain;
     struct plumb_method_wish* const wish = take_open_wish();
     struct plumb_class_output changed = {NULL, 0, 0, false};
     if (wish && plumb_choose_methods(wish, bytes, (size_t)length, &changed)) {
@@ -50,6 +51,7 @@ void JNICALL plumb_on_class_file_load(jvmtiEnv* jvmti, JNIEnv* jni, jclass redef
             memcpy(room, changed.at, changed.bytes);
             *new_bytes = room;
             *new_length = (jint)changed.bytes;
+            if (!redefined) plumb_note_hooked_at_load(jvmti, wish->generation, name, loader);
         }
     }
     free(changed.at);
@@ -104,7 +106,7 @@ static void change_batch(struct class_batch* batch, const struct plumb_method_wi
 
 /* Those of `ends` for the last time, those of `begins` from now on. Returns how many there were. */
 static uint32_t change_what_is_loaded(JNIEnv* jni, const struct plumb_method_wish* ends,
-                                      const struct plumb_method_wish* begins, bool unwanted) {
+                                      struct plumb_method_wish* begins, bool unwanted) {
     jvmtiEnv* const jvmti = plumb_jvm.jvmti;
     jint count = 0;
     jclass* classes = NULL;
@@ -117,6 +119,10 @@ static uint32_t change_what_is_loaded(JNIEnv* jni, const struct plumb_method_wis
     for (jint i = 0; i < count; i++) {
         const bool is_late = begins && plumb_last_mark_of_class(classes[i]) == PLUMB_CLASS_WAITS;
         if (!plumb_class_is_to_change(classes[i], ends, begins, unwanted)) continue;
+        if (begins && plumb_was_hooked_at_load(jni, begins->generation, classes[i])) {
+            plumb_mark_class(classes[i], begins->generation, PLUMB_CLASS_CHANGED);
+            continue;
+        }
         if (begins)
             plumb_mark_class(classes[i], begins->generation,
                              is_late ? PLUMB_CLASS_LATE : PLUMB_CLASS_CHANGED);
@@ -188,6 +194,7 @@ void plumb_methods_follow(JNIEnv* jni) {
 void plumb_methods_end(JNIEnv* jni) {
     set_open_wish(NULL);
     plumb_class_marks_end();
+    plumb_forget_hooked_at_load();
     if (applied_wish) {
         change_what_is_loaded(jni, applied_wish, NULL, false);
         plumb_known_methods_forget_looked_at();
@@ -216,7 +223,7 @@ void plumb_methods_end_left_over(JNIEnv* jni) {
 }
 
 /* Those that were linked, and are not changed any more, or perhaps not in time. */
-static void tell_missed_at_end(void) {
+static void tell_missed_at_end(JNIEnv* jni, uint32_t generation) {
     jvmtiEnv* const jvmti = plumb_jvm.jvmti;
     jint count = 0;
     jclass* classes = NULL;
@@ -226,16 +233,17 @@ static void tell_missed_at_end(void) {
         return;
     for (jint i = 0; i < count; i++) {
         const enum plumb_class_mark mark = plumb_last_mark_of_class(classes[i]);
-        if (mark == PLUMB_CLASS_LATE || (mark == PLUMB_CLASS_WAITS && plumb_class_is_linked(classes[i])))
+        if ((mark == PLUMB_CLASS_LATE || (mark == PLUMB_CLASS_WAITS && plumb_class_is_linked(classes[i]))) &&
+            !plumb_was_hooked_at_load(jni, generation, classes[i]))
             tell_missed_calls(classes[i]);
     }
     (*jvmti)->Deallocate(jvmti, (unsigned char*)classes);
 }
 
-void plumb_methods_tell_at_end(void) {
+void plumb_methods_tell_at_end(JNIEnv* jni) {
     struct plumb_method_wish* const wish = take_open_wish();
     if (wish) {
-        tell_missed_at_end();
+        tell_missed_at_end(jni, wish->generation);
         tell_patterns(wish);
     }
     plumb_method_wish_release(wish);

@@ -19,7 +19,7 @@ bool plumb_choose_methods(struct plumb_method_wish* wish, const unsigned char* b
 /* Of a class that is loaded: whether it has to be changed for that wish (`begins`), or was perhaps (`ends`; either may be NULL), or
  * has methods that came unwanted. */
 bool plumb_class_is_to_change(jclass class, const struct plumb_method_wish* ends,
-                              const struct plumb_method_wish* begins, bool unwanted);
+                              struct plumb_method_wish* begins, bool unwanted);
 void plumb_tell_class_left_alone(jclass class, const char* reason);
 
 #endif

@@ -32,7 +32,7 @@ HIDDEN = re.compile(r"\$\$Lambda\$|/0x|LambdaForm\$")  # of which Throwable does
 
 
 def setUpModule():
-    subprocess.run(["javac", "-parameters", "-cp", JAR, "-d", CLASSES, PROGRAMS / "Stacked.java"], check=True, timeout=200)
+    subprocess.run(["javac", "-parameters", "-cp", JAR, "-d", CLASSES, PROGRAMS / "Stacked.java", PROGRAMS / "Parked.java"], check=True, timeout=200)
 
 
 def tearDownModule():
@@ -219,6 +219,22 @@ class JavaStacksTest(unittest.TestCase):
                     for event in places[len(places) // 2:]:
                         self.assertEqual(java_frames(event), event["fields"]["stack"].splitlines())
                 self.assertIsNone(program.poll())
+            finally:
+                program.kill()
+
+    def test_of_methods_whose_class_was_changed_since(self):
+        """Those that run on have the code that they began with, of which the class knows no more."""
+        with subprocess.Popen(["java", "-cp", CLASSES, "Parked"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as program:
+            try:
+                program.stdout.readline()
+                for methods in (["--jvm-methods", "Parked::step", "-e", "jvm:method_exit"], []):
+                    subprocess.run([PLUMB, "record", "-q", "--force", "--jvm", "-p", str(program.pid), "--context", "callstack", *BUFFERS,
+                                    "-e", "jvm:park", *methods, "--duration", "1s", "-o", self.trace], check=True, timeout=60)
+                    stacks = [event for event in self.events() if event["event"] == "jvm:park"]
+                    self.assertGreater(len(stacks), 100)
+                    for event in stacks[len(stacks) // 2:]:
+                        self.assertRegex(" ".join(event["callstack"]), r"Parked\.park:10 Parked\.step:14 Parked\.runOn:20 Parked\.main:25 ")
+                        self.assertEqual(event["event_context"]["callstack_user_end"]["label"], "whole", event["callstack"])
             finally:
                 program.kill()
 

@@ -1,0 +1,102 @@
+#include "hooked_at_load.h"
+
+#include "agent.h"
+#include "lock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t set_lock;
+static uint64_t* places; /* numbers of classes, by which they are looked for; 0: free */
+static size_t place_count, taken_count;
+static uint32_t of_generation;
+
+/* A loader has one class of a name. By 64 bits of both: that two have the same is not to be expected. */
+static uint64_t number_of(const char* name, size_t bytes, jint loader) {
+    uint64_t hash = UINT64_C(14695981039346656037) ^ (uint32_t)loader;
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ (unsigned char)name[i]) * UINT64_C(1099511628211);
+    hash ^= hash >> 32;
+    return hash != 0 ? hash : 1;
+}
+
+static bool hash_of_loader(jvmtiEnv* jvmti, jobject loader, jint* hash) {
+    *hash = 0;
+    return !loader || (*jvmti)->GetObjectHashCode(jvmti, loader, hash) == JVMTI_ERROR_NONE;
+}
+
+/* ---- with the lock ---- */
+
+static uint64_t* place_of(uint64_t number) {
+    size_t i = (size_t)number & (place_count - 1);
+    while (places[i] != 0 && places[i] != number)
+        i = (i + 1) & (place_count - 1);
+    return &places[i];
+}
+
+static bool grow(void) {
+    enum { first_count = 1024 };
+    uint64_t* const before = places;
+    const size_t before_count = place_count, count = before ? 2 * before_count : first_count;
+    uint64_t* const made = calloc(count, sizeof(*made));
+    if (!made) return false;
+    places = made;
+    place_count = count;
+    for (size_t i = 0; i < before_count; i++)
+        if (before[i] != 0) *place_of(before[i]) = before[i];
+    free(before);
+    return true;
+}
+
+static void forget(void) {
+    free(places);
+    places = NULL;
+    place_count = taken_count = 0;
+}
+
+/* ---- */
+
+/* What there is no memory for is given to the JVM anew, as before. */
+void plumb_note_hooked_at_load(jvmtiEnv* jvmti, uint32_t generation, const char* name, jobject loader) {
+    jint loader_hash;
+    if (!name || !hash_of_loader(jvmti, loader, &loader_hash)) return;
+    const uint64_t number = number_of(name, strlen(name), loader_hash);
+    plumb_lock(&set_lock);
+    if (of_generation != generation) forget();
+    of_generation = generation;
+    if (2 * taken_count < place_count || grow()) {
+        uint64_t* const place = place_of(number);
+        taken_count += *place == 0;
+        *place = number;
+    }
+    plumb_unlock(&set_lock);
+}
+
+bool plumb_was_hooked_at_load(JNIEnv* jni, uint32_t generation, jclass class) {
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    jobject loader = NULL;
+    jint loader_hash;
+    if ((*jvmti)->GetClassLoader(jvmti, class, &loader) != JVMTI_ERROR_NONE) return false;
+    const bool is_known = hash_of_loader(jvmti, loader, &loader_hash);
+    if (loader) (*jni)->DeleteLocalRef(jni, loader);
+    char* signature = NULL; /* Lname; */
+    bool was = false;
+    if (!is_known || (*jvmti)->GetClassSignature(jvmti, class, &signature, NULL) != JVMTI_ERROR_NONE)
+        return false;
+    const size_t bytes = strlen(signature);
+    if (signature[0] == 'L' && bytes > 2) {
+        const uint64_t number = number_of(signature + 1, bytes - 2, loader_hash);
+        plumb_lock(&set_lock);
+        was = of_generation == generation && place_count != 0 && *place_of(number) == number;
+        plumb_unlock(&set_lock);
+    }
+    (*jvmti)->Deallocate(jvmti, (unsigned char*)signature);
+    return was;
+}
+
+void plumb_forget_hooked_at_load(void) {
+    plumb_lock(&set_lock);
+    forget();
+    of_generation = 0;
+    plumb_unlock(&set_lock);
+}
