@@ -160,8 +160,10 @@ private:
     void tell_of_insisted();
     bool ended_as_unseen_user();
     void find_unseen_users();
+    void find_attached_ended_unseen();
     bool has_tracepoints(std::uint32_t process_id);
     void note_who_runs_on();
+    bool note_who_runs_on(std::set<std::uint32_t>& known);
     void add_who_runs_on();
     void find_left_running();
     std::uint64_t elapsed_ns() const;

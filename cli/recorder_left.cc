@@ -10,13 +10,22 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
+#include <set>
 #include <string>
+#include <thread>
 
 namespace plumb {
 namespace {
 
 constexpr std::uint64_t exactness_ns = 10'000'000; /* of times in /proc */
+
+/* It shows no environment then, or it was started with none. */
+bool is_in_exec(std::uint32_t process_id) {
+    const auto environment = read_small_file(proc_folder(process_id) + "/environ", std::size_t{4} << 20);
+    return environment && environment->empty() && read_link(proc_folder(process_id) + "/exe");
+}
 
 bool has_name(const std::vector<TracedName>& list, std::uint32_t process_id) {
     return std::any_of(list.begin(), list.end(),
@@ -27,30 +36,53 @@ bool has_name(const std::vector<TracedName>& list, std::uint32_t process_id) {
 
 /* A child of a traced program has its state mapped before it has a slot. */
 bool Recorder::has_tracepoints(std::uint32_t process_id) {
-    return session_->state().is_mapped_by(process_id) || (other_users_ && other_users_->has(process_id));
+    return session_->state().is_mapped_by(process_id) ||
+           (other_users_ && (other_users_->has(process_id) || other_users_->is_unseen(process_id)));
+}
+
+/* Whether what the command started may have been overlooked: it ended while it was looked at, perhaps behind a fork; or it is in
+ * execve(), which shows no environment. */
+bool Recorder::note_who_runs_on(std::set<std::uint32_t>& known) {
+    const auto command_id = static_cast<std::uint32_t>(command_->process_id());
+    const auto own_id = static_cast<std::uint32_t>(::getpid());
+    bool is_open = false;
+    for (const std::uint32_t process_id : all_process_ids()) {
+        if (process_id == own_id || process_id == command_id || process_id < 2 ||
+            known.count(process_id) != 0)
+            continue;
+        const auto began_ns = process_start_boottime_ns(process_id);
+        const auto status = process_status(process_id);
+        if (!began_ns || !status) {
+            is_open = true;
+            continue;
+        }
+        if (*began_ns + exactness_ns >= command_->began_boottime_ns()) {
+            if (is_launched_by(process_id, {session_->cookie(), own_id})) {
+                TracedName found;
+                found.process_id = process_id;
+                found.name = status->name;
+                found.executable = read_link(proc_folder(process_id) + "/exe").value_or("");
+                found.introduced_boottime_ns = *began_ns;
+                if (has_tracepoints(process_id)) switched_off_.insert(process_id);
+                runs_on_.push_back(std::move(found));
+                is_open = true; /* it may have forked meanwhile */
+            } else if (is_in_exec(process_id)) {
+                is_open = true;
+                continue;
+            }
+        }
+        known.insert(process_id);
+    }
+    return is_open;
 }
 
 /* Before anything is switched off: who lives now, and was started by the command, has been recorded up to here. */
 void Recorder::note_who_runs_on() {
+    constexpr int looks_max = 20;
     if (!command_ || !command_->has_ended()) return;
-    const auto command_id = static_cast<std::uint32_t>(command_->process_id());
-    const auto own_id = static_cast<std::uint32_t>(::getpid());
-    for (const std::uint32_t process_id : all_process_ids()) {
-        if (process_id == own_id || process_id == command_id || process_id < 2) continue;
-        const auto began_ns = process_start_boottime_ns(process_id);
-        if (!began_ns || *began_ns + exactness_ns < command_->began_boottime_ns() ||
-            !is_launched_by(process_id, {session_->cookie(), own_id}))
-            continue;
-        const auto status = process_status(process_id);
-        if (!status) continue;
-        TracedName found;
-        found.process_id = process_id;
-        found.name = status->name;
-        found.executable = read_link(fmt::format("/proc/{}/exe", process_id)).value_or("");
-        found.introduced_boottime_ns = *began_ns;
-        if (has_tracepoints(process_id)) switched_off_.insert(process_id);
-        runs_on_.push_back(std::move(found));
-    }
+    std::set<std::uint32_t> known;
+    for (int look = 0; look < looks_max && note_who_runs_on(known); look++)
+        std::this_thread::sleep_for(std::chrono::milliseconds(look < 2 ? 0 : 1));
 }
 
 /* Those without a record of theirs; a process that was to become a traced program may be one by now. */

@@ -62,7 +62,7 @@ Status Recorder::open_other_users(const ChannelConfig& config, const ClockCalibr
     const auto is_meant = [&](std::uint32_t process_id) { return any || attached_.count(process_id) != 0; };
     take_join(other_users_->join_own(is_meant, any || !options_.command.empty()));
     if (!has_others) return ok();
-    if (!options_.command.empty()) other_users_->look_for_unseen_programs();
+    if (!options_.command.empty() || !attached_.empty()) other_users_->look_for_unseen_programs();
     for (const ProcessSlot& slot : session_->state().processes())
         if (const auto user_id = user_of(slot.process_id()); user_id && is_meant(slot.process_id()))
             join(*user_id);
@@ -125,22 +125,38 @@ void Recorder::take_found_late(const Report& joined) {
     }
 }
 
+static constexpr const char* ended_as_other_user = "it ended as user {0} before it was found: what it traced "
+                                                   "then is missing (`--user {0}` records that user's "
+                                                   "programs from their beginning)";
+
 /* It may have become another program as that user, and ended before anybody looked. */
 bool Recorder::ended_as_unseen_user() {
     if (!other_users_ || !command_ || !command_->has_ended()) return false;
     const auto user_id = command_->ended_as();
     if (!user_id || *user_id == getuid() || other_users_->records(*user_id)) return false;
-    if (other_users_->unseen_users().count(*user_id) == 0) return false; /* it had no tracepoints then */
-    summary_.unseen_users.erase(*user_id);
-    summary_.unreachable.push_back({static_cast<std::uint32_t>(command_->process_id()),
-                                    fmt::format("it ended as user {0} before it was found: what it traced "
-                                                "then is missing (`--user {0}` records that "
-                                                "user's programs from their beginning)",
-                                                *user_id)});
+    const auto command_id = static_cast<std::uint32_t>(command_->process_id());
+    if (other_users_->was_unseen_as(command_id) != user_id) return false; /* it had no tracepoints then */
+    if (other_users_->unseen_programs_of(*user_id) == 1) summary_.unseen_users.erase(*user_id);
+    summary_.unreachable.push_back({command_id, fmt::format(ended_as_other_user, *user_id)});
     return true;
 }
 
+/* Of those that were named: who has changed its user, become another program, and ended before it was found again. */
+void Recorder::find_attached_ended_unseen() {
+    if (!other_users_) return;
+    for (const auto& [process_id, start_ns] : attached_) {
+        if (is_same_process(process_id, start_ns)) continue;
+        const auto is_it = [id = process_id](const Unreachable& each) { return each.process_id == id; };
+        if (std::any_of(summary_.unreachable.begin(), summary_.unreachable.end(), is_it) ||
+            std::any_of(summary_.reached_late.begin(), summary_.reached_late.end(), is_it))
+            continue;
+        if (const auto user_id = other_users_->was_unseen_as(process_id))
+            summary_.unreachable.push_back({process_id, fmt::format(ended_as_other_user, *user_id)});
+    }
+}
+
 void Recorder::find_unseen_users() {
+    find_attached_ended_unseen();
     if (!other_users_ || !command_) return;
     summary_.unseen_users = other_users_->unseen_users();
     const auto user_id = command_->has_ended() ? command_->ended_as() : std::nullopt;

@@ -102,4 +102,11 @@ void StateFile::say_unfiltered(const ProcessSlot& taken) {
     }
 }
 
+std::uint64_t StateFile::left_boottime_ns(std::uint32_t process_id) const {
+    const plumb_process& tried_first = slot(process_id % PLUMB_MAX_PROCESSES);
+    const std::uint64_t claim = load_shared(tried_first.claim);
+    if (claim != 0 && PLUMB_CLAIM_PROCESS(claim) != process_id) return 0;
+    return load_shared(tried_first.registered_boottime_ns) & ~PLUMB_BOOTTIME_UNKNOWN;
+}
+
 } // namespace plumb

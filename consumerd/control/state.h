@@ -102,6 +102,9 @@ public:
     /* PLUMB_PROCESS_UNFILTERED, likewise. */
     void say_unfiltered(const ProcessSlot& slot);
     std::uint32_t slots_refused() const;
+    /* When a process with this number has last taken the slot that it tries first, if that is its or free by now; 0: it was
+     * another one's. */
+    std::uint64_t left_boottime_ns(std::uint32_t process_id) const;
     std::uint32_t claims() const; /* of slots, ever: what programs with tracepoints make when they start */
     plumb_unattached unattached(std::uint32_t session) const;
     plumb_unattached reached_late(std::uint32_t session) const;

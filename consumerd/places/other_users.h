@@ -96,6 +96,9 @@ public:
     /* From now on: users of whom programs have begun, and ended before they were recorded. */
     void look_for_unseen_programs() { unseen_.emplace(); }
     std::set<uid_t> unseen_users() const;
+    bool is_unseen(std::uint32_t process_id) const { return unseen_ && unseen_->has(process_id); }
+    std::uint32_t unseen_programs_of(uid_t user_id) const;
+    std::optional<uid_t> was_unseen_as(std::uint32_t process_id) const;
     /* Why a user's programs are not recorded, if that was tried. */
     std::optional<std::string> why_not(uid_t user_id) const;
     /* Whether the user's programs are recorded, or were. */

@@ -240,6 +240,16 @@ std::set<uid_t> OtherUsers::unseen_users() const {
     return unseen_->users([this](const UserPlace& place) { return tried_.count(place) != 0; });
 }
 
+std::uint32_t OtherUsers::unseen_programs_of(uid_t user_id) const {
+    if (!unseen_) return 0;
+    return unseen_->begun_of(user_id, [this](const UserPlace& place) { return tried_.count(place) != 0; });
+}
+
+std::optional<uid_t> OtherUsers::was_unseen_as(std::uint32_t process_id) const {
+    if (!unseen_) return {};
+    return unseen_->user_of(process_id, [this](const UserPlace& place) { return tried_.count(place) != 0; });
+}
+
 bool OtherUsers::is_settled(const UserPlace& place) const {
     const auto again = next_try_ns_.find(place);
     if (again != next_try_ns_.end()) return read_clock(PLUMB_CLOCK_MONOTONIC) < again->second;

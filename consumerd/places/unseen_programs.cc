@@ -53,6 +53,16 @@ void UnseenPrograms::found(const UserPlace& place) {
     if (begun_at(place, state->claims()) > there) users_.insert(place.user_id);
 }
 
+std::uint32_t UnseenPrograms::begun_of(uid_t user_id,
+                                       const std::function<bool(const UserPlace&)>& is_recorded) const {
+    std::uint32_t begun = 0;
+    for_each_other([&](const UserPlace& place) {
+        if (place.user_id != user_id || is_recorded(place)) return;
+        if (const auto state = state_of(place)) begun += begun_at(place, state->claims());
+    });
+    return begun;
+}
+
 std::set<uid_t> UnseenPrograms::users(const std::function<bool(const UserPlace&)>& is_recorded) const {
     std::set<uid_t> users = users_;
     for_each_other([&](const UserPlace& place) {
@@ -61,6 +71,27 @@ std::set<uid_t> UnseenPrograms::users(const std::function<bool(const UserPlace&)
         if (state && begun_at(place, state->claims()) != 0) users.insert(place.user_id);
     });
     return users;
+}
+
+bool UnseenPrograms::has(std::uint32_t process_id) const {
+    bool found = false;
+    for_each_other([&](const UserPlace& place) {
+        if (found) return;
+        const auto state = state_of(place);
+        found = state && state->is_mapped_by(process_id);
+    });
+    return found;
+}
+
+std::optional<uid_t> UnseenPrograms::user_of(std::uint32_t process_id,
+                                             const std::function<bool(const UserPlace&)>& is_recorded) const {
+    std::optional<uid_t> user_id;
+    for_each_other([&](const UserPlace& place) {
+        if (is_recorded(place)) return;
+        const auto state = state_of(place);
+        if (state && state->left_boottime_ns(process_id) >= began_boottime_ns_) user_id = place.user_id;
+    });
+    return user_id;
 }
 
 } // namespace plumb

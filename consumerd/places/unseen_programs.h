@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace plumb {
@@ -24,6 +25,14 @@ public:
     void found(const UserPlace& place);
     /* Up to now, of these and of all places that are not recorded. */
     std::set<uid_t> users(const std::function<bool(const UserPlace&)>& is_recorded) const;
+    /* How many there were. */
+    std::uint32_t begun_of(uid_t user_id, const std::function<bool(const UserPlace&)>& is_recorded) const;
+    /* Whether it has tracepoints, as one of them does that has not ended. */
+    bool has(std::uint32_t process_id) const;
+    /* Of a process that has ended: whose slot it had at last since this began. By where in the table that was, so that one whose number
+     * differs by a multiple of 4096 is taken for it, too. */
+    std::optional<uid_t> user_of(std::uint32_t process_id,
+                                 const std::function<bool(const UserPlace&)>& is_recorded) const;
 
 private:
     std::uint32_t begun_at(const UserPlace& place, std::uint32_t claims) const;
