@@ -57,10 +57,11 @@ static void forget(void) {
 /* ---- */
 
 /* What there is no memory for is given to the JVM anew, as before. */
-void plumb_note_hooked_at_load(jvmtiEnv* jvmti, uint32_t generation, const char* name, jobject loader) {
+void plumb_note_hooked_at_load(jvmtiEnv* jvmti, uint32_t generation, const char* name, size_t name_bytes,
+                               jobject loader) {
     jint loader_hash;
     if (!name || !hash_of_loader(jvmti, loader, &loader_hash)) return;
-    const uint64_t number = number_of(name, strlen(name), loader_hash);
+    const uint64_t number = number_of(name, name_bytes, loader_hash);
     plumb_lock(&set_lock);
     if (of_generation != generation) forget();
     of_generation = generation;

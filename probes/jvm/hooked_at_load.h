@@ -8,12 +8,13 @@
 #include <jvmti.h>
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-/* By the hook that loads it. Those of another wish, by its generation, are forgotten. `name` as the class's file has it, or NULL. */
-void plumb_note_hooked_at_load(jvmtiEnv* jvmti, uint32_t generation, const char* name, jobject loader);
+/* By the hook that loads it. Those of another wish, by its generation, are forgotten. The name as the class's file has it. */
+void plumb_note_hooked_at_load(jvmtiEnv* jvmti, uint32_t generation, const char* name, size_t name_bytes,
+                               jobject loader);
 
-/* Not of one whose name in the JVM is not that of its file (hidden classes). */
 bool plumb_was_hooked_at_load(JNIEnv* jni, uint32_t generation, jclass class);
 
 void plumb_forget_hooked_at_load(void);

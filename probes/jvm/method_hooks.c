@@ -135,3 +135,12 @@ bool plumb_hook_methods(const uint8_t* bytes, size_t length, const struct plumb_
     plumb_constants_end(&work.constants);
     return is_hooked;
 }
+
+struct plumb_utf8 plumb_name_in_class_file(const uint8_t* bytes, size_t length) {
+    struct plumb_class_input input = {bytes, bytes + length, false};
+    struct plumb_class_work work;
+    memset(&work, 0, sizeof(work));
+    const bool is_class = begin_class(&work, &input);
+    plumb_constants_end(&work.constants);
+    return is_class ? work.class_name : (struct plumb_utf8){NULL, 0};
+}

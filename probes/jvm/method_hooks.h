@@ -41,4 +41,7 @@ struct plumb_method_choice {
 bool plumb_hook_methods(const uint8_t* bytes, size_t length, const struct plumb_method_choice* choice,
                         struct plumb_class_output* output);
 
+/* In these bytes: com/shop/Order. `at` NULL: they are no class. */
+struct plumb_utf8 plumb_name_in_class_file(const uint8_t* bytes, size_t length);
+
 #endif

@@ -42,7 +42,7 @@ void JNICALL plumb_on_class_file_load(jvmtiEnv* jvmti, JNIEnv* jni, jclass redef
                                       const char* name, jobject domain, jint length,
                                       const unsigned char* bytes, jint* new_length,
                                       unsigned char** new_bytes) {
-    (void)jni, (void)domain;
+    (void)jni, (void)name, (void)domain;
     struct plumb_method_wish* const wish = take_open_wish();
     struct plumb_class_output changed = {NULL, 0, 0, false};
     if (wish && plumb_choose_methods(wish, bytes, (size_t)length, &changed)) {
@@ -51,7 +51,11 @@ void JNICALL plumb_on_class_file_load(jvmtiEnv* jvmti, JNIEnv* jni, jclass redef
             memcpy(room, changed.at, changed.bytes);
             *new_bytes = room;
             *new_length = (jint)changed.bytes;
-            if (!redefined) plumb_note_hooked_at_load(jvmti, wish->generation, name, loader);
+            /* The JVM may not say it. Hidden classes do not come by here. */
+            const struct plumb_utf8 own_name = plumb_name_in_class_file(bytes, (size_t)length);
+            if (!redefined && own_name.at)
+                plumb_note_hooked_at_load(jvmti, wish->generation, (const char*)own_name.at, own_name.bytes,
+                                          loader);
         }
     }
     free(changed.at);

@@ -233,7 +233,7 @@ class JavaStacksTest(unittest.TestCase):
                     stacks = [event for event in self.events() if event["event"] == "jvm:park"]
                     self.assertGreater(len(stacks), 100)
                     for event in stacks[len(stacks) // 2:]:
-                        self.assertRegex(" ".join(event["callstack"]), r"Parked\.park:10 Parked\.step:14 Parked\.runOn:20 Parked\.main:25 ")
+                        self.assertRegex(" ".join(event["callstack"]), r"Parked\.park:8 Parked\.step:12 Parked\.runOn:18 Parked\.main:23 ")
                         self.assertEqual(event["event_context"]["callstack_user_end"]["label"], "whole", event["callstack"])
             finally:
                 program.kill()

@@ -263,6 +263,35 @@ class Loaded(Called):
         self.finish(server, "others who loaded: nobody\n")
 
 
+class Launched(Called):
+    """Classes that come while what is loaded already is looked at."""
+
+    def test_are_not_given_anew(self):
+        """They have their hooks: of a method that runs on, the JVM would know neither file nor line any more, and nothing is missed."""
+        (self.folder / "Traces.java").write_text("""
+            public class Traces {
+                static void go() { }
+                public static void main(String[] words) throws Exception {
+                    for (int i = 0; i < 40; i++) {
+                        Thread.sleep(10);
+                        go();
+                        new java.util.concurrent.ConcurrentSkipListMap<String, String>().put("a", "b");
+                        System.out.println(new Throwable().getStackTrace()[0]);
+                    }
+                }
+            }""")
+        subprocess.run(["javac", "-d", self.folder, self.folder / "Traces.java"], check=True, timeout=300)
+        for _ in range(3):
+            shutil.rmtree(self.trace, ignore_errors=True)
+            status, output, errors = self.record(["java", "-cp", self.folder, "Traces"],
+                                                 options=("--jvm", *methods_words("*::main", "*::go"), "-e", "jvm:method_*"))
+            self.assertEqual((status, output), (0, "Traces.main(Traces.java:9)\n" * 40), errors)
+            events = self.events()
+            self.assertEqual(collections.Counter(call["method"] for call in self.calls(events) if call["class_name"] == "Traces"),
+                             {"go": 40, "main": 1})
+            self.assertEqual([each for each in named(events, "method_calls_missed") if each["class_name"] == "Traces"], [])
+
+
 class Words(InFolder):
     def test_what_makes_no_sense(self):
         for words in (methods_words("x"), methods_words("::a"), methods_words("A::"), methods_words("A::(I)V"), methods_words("a/B::c"),
