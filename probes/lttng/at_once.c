@@ -29,7 +29,7 @@ static struct traced_event* traced_of(const struct ust_event_common* common) {
     return (struct traced_event*)((unsigned char*)common - offsetof(struct traced_event, common));
 }
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && defined(PLUMB_COPY_WIDE)
 
 /* Whether the event is on as it was when last all went well, in one session that records, and it is known that the thread's tracepoint (or
  * the outermost of them) has led to it. */
