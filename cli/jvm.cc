@@ -154,6 +154,8 @@ Status begin_listening(std::uint32_t process_id, const std::string& folder, std:
     ::unlink(asked->c_str());
     if (!was_sent) return Error::from_errno(error, "Could not signal process {}", process_id);
     if (is_socket(path)) return ok();
+    if (!process_start_boottime_ns(process_id))
+        return Error("Process {} ended before its JVM answered.", process_id);
     return Error("The JVM of process {} did not answer within 10 s ({} is not there).", process_id, path)
         .hint("It may be stopped, or have ended.");
 }

@@ -80,12 +80,15 @@ WriterNumbers WriterNumbers::of_live(const plumb_channel_header* header) {
                 const uint32_t found = space == 0 ? 0 : recent->find({space, own_id});
                 return found != 0 && is_same_process(found, boottime_of(*header, time)) ? found : 0;
             },
-            look_for_thread};
+            look_for_thread,
+            [header](uint32_t process_id, uint64_t time) {
+                return is_same_process(process_id, boottime_of(*header, time));
+            }};
 }
 
 WriterNumbers WriterNumbers::of_dead(const plumb_channel_header* header) {
     return {header, [](uint32_t, uint32_t, uint64_t) { return 0u; },
-            [](uint32_t, uint32_t, uint32_t) { return 0u; }};
+            [](uint32_t, uint32_t, uint32_t) { return 0u; }, [](uint32_t, uint64_t) { return false; }};
 }
 
 uint32_t WriterNumbers::space_of(uint32_t tagged) const {
@@ -112,13 +115,22 @@ uint32_t WriterNumbers::Bearers::add(Bearer bearer) {
     return bearer.number;
 }
 
+uint32_t WriterNumbers::number_of(uint32_t tagged, uint64_t time, const Bearers& before) const {
+    const uint32_t space = space_of(tagged), own_id = PLUMB_UNTAGGED(tagged);
+    const uint32_t found = find_process_(space, own_id, time);
+    if (before.empty()) return found != 0 ? found : unseen(tagged);
+    const auto [since, last] = before.last();
+    const bool was_seen = PLUMB_TAG(last) == 0;
+    if (found == 0) return was_seen && is_still_(last, since) ? last : unseen(tagged);
+    return !was_seen && find_process_(space, own_id, since) == found ? last : found;
+}
+
 uint32_t WriterNumbers::process(uint32_t tagged, uint64_t time, bool again) {
     if (PLUMB_TAG(tagged) == 0) return tagged;
     make_room(processes_);
     Bearers& bearers = processes_[tagged];
     if (!bearers.empty() && !again) return bearers.at(time);
-    const uint32_t found = find_process_(space_of(tagged), PLUMB_UNTAGGED(tagged), time);
-    return bearers.add({time, found != 0 ? found : unseen(tagged)});
+    return bearers.add({time, number_of(tagged, time, bearers)});
 }
 
 uint32_t WriterNumbers::thread(uint32_t tagged_process, uint32_t tagged_thread, uint64_t time, bool again) {

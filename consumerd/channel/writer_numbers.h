@@ -54,8 +54,14 @@ public:
     /* What we call a thread of the process that we call process_id; 0: it is not seen. */
     using FindThread =
         std::function<uint32_t(uint32_t process_id, uint32_t own_process_id, uint32_t own_thread_id)>;
-    WriterNumbers(const plumb_channel_header* header, FindProcess find_process, FindThread find_thread)
-        : header_(header), find_process_(std::move(find_process)), find_thread_(std::move(find_thread)) {}
+    /* Whether the process that we call so is there, and was at that time. */
+    using IsStill = std::function<bool(uint32_t process_id, uint64_t time)>;
+    WriterNumbers(const plumb_channel_header* header, FindProcess find_process, FindThread find_thread,
+                  IsStill is_still)
+        : header_(header),
+          find_process_(std::move(find_process)),
+          find_thread_(std::move(find_thread)),
+          is_still_(std::move(is_still)) {}
     /* By /proc. */
     static WriterNumbers of_live(const plumb_channel_header* header);
     /* Of a channel that was left behind, or comes from elsewhere: its numbers mean nobody here. */
@@ -75,6 +81,7 @@ private:
     const plumb_channel_header* header_;
     FindProcess find_process_;
     FindThread find_thread_;
+    IsStill is_still_;
     struct Bearer {
         uint64_t since;
         uint32_t number;
@@ -83,6 +90,7 @@ private:
     class Bearers {
     public:
         bool empty() const { return bearers_.empty(); }
+        const Bearer& last() const { return bearers_.back(); }
         /* The first one, if it was earlier. */
         uint32_t at(uint64_t time) const;
         uint32_t add(Bearer bearer);
@@ -92,6 +100,8 @@ private:
         static constexpr size_t bearers_max = 64;
         std::vector<Bearer> bearers_;
     };
+    /* Who is told of again, as behind exec(), and is the same process, keeps its number. */
+    uint32_t number_of(uint32_t tagged, uint64_t time, const Bearers& before) const;
     using Numbers = std::unordered_map<uint32_t, Bearers>; /* by tagged number */
     static void make_room(Numbers& numbers) {
         if (numbers.size() >= remembered_max) numbers.clear();

@@ -110,6 +110,7 @@ static jvmtiCapabilities capabilities_of(enum plumb_group group) {
         break;
     case PLUMB_METHODS:
         needed.can_retransform_classes = 1;
+        needed.can_get_constant_pool = 1;
         break;
     case PLUMB_THREADS:
     case PLUMB_CLASSES:

@@ -2,6 +2,7 @@
 
 #include "agent.h"
 #include "lock.h"
+#include "method_hooks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,17 @@ void plumb_note_hooked_at_load(jvmtiEnv* jvmti, uint32_t generation, const char*
     plumb_unlock(&set_lock);
 }
 
+/* Of a file that was read with hooks no class may have come: where the loader has one of that name already. */
+static bool names_hooks(jclass class) {
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    jint count = 0, bytes = 0;
+    unsigned char* constants = NULL;
+    if ((*jvmti)->GetConstantPool(jvmti, class, &count, &bytes, &constants) != JVMTI_ERROR_NONE) return false;
+    const bool found = memmem(constants, (size_t)bytes, PLUMB_HOOK_CLASS, strlen(PLUMB_HOOK_CLASS)) != NULL;
+    (*jvmti)->Deallocate(jvmti, constants);
+    return found;
+}
+
 bool plumb_was_hooked_at_load(JNIEnv* jni, uint32_t generation, jclass class) {
     jvmtiEnv* const jvmti = plumb_jvm.jvmti;
     jobject loader = NULL;
@@ -92,7 +104,7 @@ bool plumb_was_hooked_at_load(JNIEnv* jni, uint32_t generation, jclass class) {
         plumb_unlock(&set_lock);
     }
     (*jvmti)->Deallocate(jvmti, (unsigned char*)signature);
-    return was;
+    return was && names_hooks(class);
 }
 
 void plumb_forget_hooked_at_load(void) {

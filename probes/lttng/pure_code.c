@@ -362,7 +362,10 @@ static bool is_hook_called_near(const unsigned char* at) {
     while (at < end && at - begin < bytes_max) {
         const struct instruction found = read_instruction(at, end, false);
         if (found.length == 0) return false;
-        if (found.flow == FLOW_CALL && tells_who_it_is(found.target)) return true;
+        const bool is_large = found.length == 10; /* movabs: where nothing is called but through a register */
+        if ((found.flow == FLOW_CALL && tells_who_it_is(found.target)) ||
+            (is_large && code_address_made(at) != 0))
+            return true;
         at += found.length;
     }
     return false;

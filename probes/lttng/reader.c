@@ -1,5 +1,6 @@
 #include "reader.h"
 
+#include "event.h"
 #include "ust.h"
 #include "whereabouts.h"
 
@@ -18,6 +19,7 @@
 
 #define GROUP_READERS 64u
 #define GROUP_COUNT 1024u
+#define NESTED_USUALLY 8u
 
 _Static_assert(sizeof(struct reader) == READER_BYTES, "a reader is a page");
 
@@ -268,12 +270,22 @@ UST_EXPORT void lttng_ust_tp_rcu_read_unlock(void) {
 
 bool own_arrays_are_there;
 
+/* Where tracepoints are that deep in each other, what lays values out may be what traces (functions that are instrumented, with a hook of
+ * the program's in them): it would never end. So the event goes field by field from now on. */
+static void lay_out_no_more(const void* probes) {
+    struct traced_event* const traced =
+        (struct traced_event*)((uintptr_t)probes - offsetof(struct traced_event, probes));
+    __atomic_store_n(&traced->common.has_filter, 0, __ATOMIC_RELAXED);
+}
+
 __attribute__((cold, noinline)) static void lead_to(const void* probes) {
     struct reader* const reader = lttng_ust_urcu_reader;
     if (reader == NULL) return;
     const unsigned long level = (reader->calls & READER_DEPTH_MASK) - 1;
     if (level < READER_LEVELS)
         __atomic_store_n(&reader->led_to[level], own_arrays_are_there ? NULL : probes, __ATOMIC_RELAXED);
+    else if (level + 1 >= NESTED_USUALLY && level + 1 != 0 && probes != NULL && !own_arrays_are_there)
+        lay_out_no_more(probes);
 }
 
 /* All that is asked for by it is the probes of a tracepoint, just behind the lock. */

@@ -8,6 +8,7 @@
 
 #include <csignal>
 #include <map>
+#include <set>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
@@ -25,12 +26,16 @@ protected:
     WriterNumbersTest()
         : numbers_(
               &header_,
-              [this](uint32_t space, uint32_t own_id, uint64_t) {
+              [this](uint32_t space, uint32_t own_id, uint64_t time) {
                   looked_++;
-                  return seen_[{space, own_id}];
+                  const uint32_t seen = seen_[{space, own_id}];
+                  return time < began_[seen] ? 0 : seen;
               },
               [this](uint32_t process_id, uint32_t, uint32_t own_id) {
                   return threads_[{process_id, own_id}];
+              },
+              [this](uint32_t process_id, uint64_t time) {
+                  return lives_.count(process_id) != 0 && time >= began_[process_id];
               }) {
         header_.namespaces[1] = 4026531999;
         header_.namespaces[2] = 4026532000;
@@ -45,6 +50,8 @@ protected:
     uint32_t second_unseen(uint32_t number) const { return unseen_in(header_.namespaces[2], number); }
     plumb_channel_header header_{};
     std::map<std::pair<uint32_t, uint32_t>, uint32_t> seen_, threads_;
+    std::map<uint32_t, uint64_t> began_;
+    std::set<uint32_t> lives_;
     int looked_ = 0;
     WriterNumbers numbers_;
 };
@@ -95,8 +102,26 @@ TEST_F(WriterNumbersTest, a_number_stays_until_an_entry_says_otherwise) {
     EXPECT_EQ(numbers_.process(tagged(1, 1), 30, true), first_unseen(1)) << "who it is now is not known";
     EXPECT_EQ(numbers_.thread(tagged(1, 1), tagged(1, 1), 31, true), first_unseen(1));
     seen_[{4026531999, 1}] = 5000;
+    began_[5000] = 35;
     EXPECT_EQ(numbers_.process(tagged(1, 1), 40, true), 5000u);
     EXPECT_EQ(numbers_.thread(tagged(1, 1), tagged(1, 1), 41, true), 5000u);
+}
+
+/* As behind exec(), whether it was seen before and is not now, or the other way round. */
+TEST_F(WriterNumbersTest, who_is_the_same_process_keeps_its_number) {
+    const uint32_t unseen = first_unseen(1);
+    EXPECT_EQ(numbers_.process(tagged(1, 1), 10, true), unseen);
+    seen_[{4026531999, 1}] = 4711;
+    began_[4711] = 5;
+    EXPECT_EQ(numbers_.process(tagged(1, 1), 20, true), unseen);
+    EXPECT_EQ(numbers_.thread(tagged(1, 1), tagged(1, 1), 21, true), unseen);
+    seen_[{4026531999, 2}] = 4712;
+    EXPECT_EQ(numbers_.process(tagged(1, 2), 30, true), 4712u);
+    seen_[{4026531999, 2}] = 0;
+    lives_ = {4712};
+    EXPECT_EQ(numbers_.process(tagged(1, 2), 40, true), 4712u);
+    lives_ = {};
+    EXPECT_EQ(numbers_.process(tagged(1, 2), 50, true), first_unseen(2));
 }
 
 TEST_F(WriterNumbersTest, who_bore_a_number_before_keeps_what_is_older) {
