@@ -194,7 +194,7 @@ std::string summary_text(const RecordSummary& summary) {
                             each.process_id);
     for (const TracedName& each : summary.ended_since)
         text += fmt::format("{} ({}) ran on when the recording ended, and has ended since; what it traced "
-                            "then is not in it.\n",
+                            "then, and what it started, is not in it.\n",
                             escaped(each.name), each.process_id);
     text += left_out_text(summary.left_out);
     for (const UnknownProvider& each : summary.unknown_providers)

@@ -159,10 +159,12 @@ private:
     void note_insisted();
     void tell_of_insisted();
     bool ended_as_unseen_user();
+    Result<Report> joined_for(std::uint32_t process_id, uid_t user_id);
     void find_unseen_users();
     void find_attached_ended_unseen();
     bool has_tracepoints(std::uint32_t process_id);
     void note_who_runs_on();
+    std::vector<std::string> left_without_tracepoints() const;
     bool note_who_runs_on(std::set<std::uint32_t>& known);
     void add_who_runs_on();
     void find_left_running();

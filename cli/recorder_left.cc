@@ -101,6 +101,16 @@ void Recorder::add_who_runs_on() {
     }
 }
 
+/* Who may have tracepoints yet, as what is in execve(). */
+std::vector<std::string> Recorder::left_without_tracepoints() const {
+    std::vector<std::string> names;
+    for (const TracedName& process : runs_on_)
+        if (!has_name(summary_.left_running, process.process_id) &&
+            is_same_process(process.process_id, process.introduced_boottime_ns + exactness_ns))
+            names.push_back(fmt::format("{} ({})", process.name, process.process_id));
+    return names;
+}
+
 /* Its number may be another one's by now. Who was told of the end lived then. */
 void Recorder::find_left_running() {
     if (!command_) return;

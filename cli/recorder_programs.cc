@@ -352,6 +352,7 @@ WhyEmpty Recorder::find_why_empty(std::uint32_t programs_begun, const std::vecto
         !command_ || command_->had_children() || stop_asked_ns_ != 0 || !summary_.left_running.empty();
     facts.begun = programs_begun;
     facts.asleep = asleep_.size();
+    facts.left_behind = left_without_tracepoints();
     facts.is_attached = !attached_.empty();
     facts.recorded = totals.processes.size();
     for (const EventDescription& event : on)

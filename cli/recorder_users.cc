@@ -100,8 +100,19 @@ void Recorder::look_for_other_users() {
         if (!user_id || *user_id == geteuid() || other_users_->records(*user_id) ||
             other_users_->why_not(*user_id))
             continue;
-        take_late(other_users_->join(*user_id));
+        take_late(joined_for(process_id, *user_id));
     }
+}
+
+/* It may end before it is asked to follow. */
+Result<Report> Recorder::joined_for(std::uint32_t process_id, uid_t user_id) {
+    Result<Report> joined = other_users_->join(user_id);
+    if (!joined || process_start_boottime_ns(process_id)) return joined;
+    const auto is_in = [&](const std::vector<std::uint32_t>& ids) {
+        return std::find(ids.begin(), ids.end(), process_id) != ids.end();
+    };
+    if (!is_in(joined->acknowledged) && !is_in(joined->ended)) joined->ended.push_back(process_id);
+    return joined;
 }
 
 /* They began as that user, or their last program did: until now nobody wanted their events. */

@@ -177,6 +177,15 @@ bool has_lttng_alone(const RecordingFacts& facts) {
     return command != nullptr && !facts.has_lttng_probe && !with_lttng_alone(*command).empty();
 }
 
+std::string left_behind_text(const RecordingFacts& facts) {
+    const bool is_one = facts.left_behind.size() == 1;
+    return fmt::format(
+        "What the command started runs on: {}. {} no tracepoints when the recording ended; what {} "
+        "from now on is recorded by `plumb record -p PID`, or by a session (`plumb create`).",
+        fmt::join(facts.left_behind, ", "), is_one ? "It had" : "They had",
+        is_one ? "it traces" : "they trace");
+}
+
 std::string without_programs(const RecordingFacts& facts) {
     if (const RecordedProgram* const command = foreign_command(facts); command != nullptr) {
         if (!facts.had_children && facts.has_probe && !command->can_preload)
@@ -343,6 +352,7 @@ WhyEmpty why_empty(const RecordingFacts& facts) {
         if (!facts.is_empty) return why;
         if (!facts.executables.empty()) why.lines.push_back(without_executable(facts));
         if (facts.is_command || facts.executables.empty()) why.lines.push_back(without_programs(facts));
+        if (!facts.left_behind.empty()) why.lines.push_back(left_behind_text(facts));
         why.could_never_match =
             facts.is_command && !facts.is_open && (!facts.had_children || has_lttng_alone(facts));
         return why;

@@ -41,9 +41,11 @@ struct RecordingFacts {
     bool had_children = false; /* the command, or it is not known */
     std::uint32_t begun = 0;   /* programs with tracepoints */
     bool is_attached = false;  /* some process with tracepoints ran before */
-    std::size_t asleep = 0;    /* processes that slept when it began or ended, by Report::asleep */
-    std::size_t recorded = 0;  /* processes that could have written */
-    std::set<std::string> on;  /* kinds of events that were on anywhere */
+    std::vector<std::string>
+        left_behind; /* name (number) of what the command started and runs on, without tracepoints so far */
+    std::size_t asleep = 0;   /* processes that slept when it began or ended, by Report::asleep */
+    std::size_t recorded = 0; /* processes that could have written */
+    std::set<std::string> on; /* kinds of events that were on anywhere */
     bool has_filters = false;
     bool is_any_left_out = false; /* of events for which a filter can never be true; they are not in `on` */
     bool is_any_unknown = false;  /* of tracepoints that no probe knows how to record; nor are these */
