@@ -15,7 +15,6 @@
 #include <plumb/detail/fields.h>
 
 #include <dlfcn.h>
-#include <gnu/libc-version.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -415,7 +414,7 @@ static bool has_strings(const struct value* values) {
 /* The C library's, which does not return; a program may have one of its own. */
 static bool is_stack_check(const void* pointer) {
     static const char name[] = "__stack_chk_fail";
-    const struct code library = code_of((const void*)(uintptr_t)gnu_get_libc_version);
+    const struct code library = code_of(dlsym(RTLD_DEFAULT, "gnu_get_libc_version"));
     const uintptr_t address = (uintptr_t)dlsym(RTLD_DEFAULT, name);
     return address - library.begin < library.end - library.begin && is_pointer_to_function(pointer, name);
 }

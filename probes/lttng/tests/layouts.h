@@ -14,18 +14,22 @@
 #include <lttng/tracepoint.h>
 #include <stdint.h>
 
+/* clang-format off */
 #ifndef LAYOUT_VALUE
 #define LAYOUT_VALUE(i, j) (((i) + 1) * 0x9e3779b97f4a7c15u >> 7 * ((j) % 5))
 /* Of 0 to 40 letters, the last ones of the alphabet's. */
 #define LAYOUT_LETTERS 40
 #define LAYOUT_STRING(i, j) (letters + LAYOUT_LETTERS - ((i) + 7 * (j)) % (LAYOUT_LETTERS + 1))
-#define EVENT(name, fields)                                                                        \
+#define EVENT(name, fields)                                                                         \
     LTTNG_UST_TRACEPOINT_EVENT(layouts, name, LTTNG_UST_TP_ARGS(uint64_t, i, const char*, letters), \
                                LTTNG_UST_TP_FIELDS(fields))
-#define LAYOUT_EVENTS(_) _(e0) _(e1) _(e2) _(e3) _(e4) _(e5) _(e6) _(e7) _(e8) _(e9) _(e10) _(e11) _(e12) _(e13) _(e14) _(e15) _(e16) _(e17) _(e18) _(e19) _(e20) _(e21) _(e22) _(e23) _(e24) _(e25) _(e26) _(e27) _(e28) _(e29) _(e30) _(e31) _(e32) _(e33) _(e34) _(e35) _(e36)
+#define LAYOUT_EVENTS(_)                                                                                   \
+    _(e0)                                                                                                  \
+    _(e1) _(e2) _(e3) _(e4) _(e5) _(e6) _(e7) _(e8) _(e9) _(e10) _(e11) _(e12) _(e13) _(e14) _(e15) _(e16) \
+        _(e17) _(e18) _(e19) _(e20) _(e21) _(e22) _(e23) _(e24) _(e25) _(e26) _(e27) _(e28) _(e29) _(e30)  \
+            _(e31) _(e32) _(e33) _(e34) _(e35) _(e36)
 #endif
 
-/* clang-format off */
 EVENT(e0, lttng_ust_field_integer(uint8_t, u8_0, LAYOUT_VALUE(i, 0)))
 EVENT(e1, lttng_ust_field_integer(int16_t, i16_0, LAYOUT_VALUE(i, 0)))
 EVENT(e2, lttng_ust_field_integer(int32_t, i32_0, LAYOUT_VALUE(i, 0)))
