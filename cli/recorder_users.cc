@@ -147,7 +147,7 @@ bool Recorder::ended_as_unseen_user() {
     if (!user_id || *user_id == getuid() || other_users_->records(*user_id)) return false;
     const auto command_id = static_cast<std::uint32_t>(command_->process_id());
     if (other_users_->was_unseen_as(command_id) != user_id) return false; /* it had no tracepoints then */
-    if (other_users_->unseen_programs_of(*user_id) == 1) summary_.unseen_users.erase(*user_id);
+    if (other_users_->unseen_programs_of(*user_id) <= 1) summary_.unseen_users.erase(*user_id);
     summary_.unreachable.push_back({command_id, fmt::format(ended_as_other_user, *user_id)});
     return true;
 }
@@ -161,7 +161,8 @@ void Recorder::find_attached_ended_unseen() {
         if (std::any_of(summary_.unreachable.begin(), summary_.unreachable.end(), is_it) ||
             std::any_of(summary_.reached_late.begin(), summary_.reached_late.end(), is_it))
             continue;
-        if (const auto user_id = other_users_->was_unseen_as(process_id))
+        if (const auto user_id = other_users_->was_unseen_as(process_id);
+            user_id && !other_users_->records(*user_id))
             summary_.unreachable.push_back({process_id, fmt::format(ended_as_other_user, *user_id)});
     }
 }

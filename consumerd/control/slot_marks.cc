@@ -103,10 +103,14 @@ void StateFile::say_unfiltered(const ProcessSlot& taken) {
 }
 
 std::uint64_t StateFile::left_boottime_ns(std::uint32_t process_id) const {
-    const plumb_process& tried_first = slot(process_id % PLUMB_MAX_PROCESSES);
-    const std::uint64_t claim = load_shared(tried_first.claim);
-    if (claim != 0 && PLUMB_CLAIM_PROCESS(claim) != process_id) return 0;
-    return load_shared(tried_first.registered_boottime_ns) & ~PLUMB_BOOTTIME_UNKNOWN;
+    constexpr std::uint32_t tries = 16;
+    for (std::uint32_t i = 0; i < tries; i++) {
+        const plumb_process& tried = slot((process_id + i) % PLUMB_MAX_PROCESSES);
+        const std::uint64_t claim = load_shared(tried.claim);
+        if (claim == 0 || PLUMB_CLAIM_PROCESS(claim) == process_id)
+            return load_shared(tried.registered_boottime_ns) & ~PLUMB_BOOTTIME_UNKNOWN;
+    }
+    return 0;
 }
 
 } // namespace plumb

@@ -102,8 +102,8 @@ public:
     /* PLUMB_PROCESS_UNFILTERED, likewise. */
     void say_unfiltered(const ProcessSlot& slot);
     std::uint32_t slots_refused() const;
-    /* When a process with this number has last taken the slot that it tries first, if that is its or free by now; 0: it was
-     * another one's. */
+    /* When the slot was last taken that a process with this number finds free, or has: by it, most likely. 0: nobody ever has, or those that
+     * it tries first are others'. */
     std::uint64_t left_boottime_ns(std::uint32_t process_id) const;
     std::uint32_t claims() const; /* of slots, ever: what programs with tracepoints make when they start */
     plumb_unattached unattached(std::uint32_t session) const;

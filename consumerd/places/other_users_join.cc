@@ -247,7 +247,7 @@ std::uint32_t OtherUsers::unseen_programs_of(uid_t user_id) const {
 
 std::optional<uid_t> OtherUsers::was_unseen_as(std::uint32_t process_id) const {
     if (!unseen_) return {};
-    return unseen_->user_of(process_id, [this](const UserPlace& place) { return tried_.count(place) != 0; });
+    return unseen_->user_of(process_id);
 }
 
 bool OtherUsers::is_settled(const UserPlace& place) const {

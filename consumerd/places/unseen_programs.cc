@@ -83,11 +83,9 @@ bool UnseenPrograms::has(std::uint32_t process_id) const {
     return found;
 }
 
-std::optional<uid_t> UnseenPrograms::user_of(std::uint32_t process_id,
-                                             const std::function<bool(const UserPlace&)>& is_recorded) const {
+std::optional<uid_t> UnseenPrograms::user_of(std::uint32_t process_id) const {
     std::optional<uid_t> user_id;
     for_each_other([&](const UserPlace& place) {
-        if (is_recorded(place)) return;
         const auto state = state_of(place);
         if (state && state->left_boottime_ns(process_id) >= began_boottime_ns_) user_id = place.user_id;
     });

@@ -31,8 +31,7 @@ public:
     bool has(std::uint32_t process_id) const;
     /* Of a process that has ended: whose slot it had at last since this began. By where in the table that was, so that one whose number
      * differs by a multiple of 4096 is taken for it, too. */
-    std::optional<uid_t> user_of(std::uint32_t process_id,
-                                 const std::function<bool(const UserPlace&)>& is_recorded) const;
+    std::optional<uid_t> user_of(std::uint32_t process_id) const;
 
 private:
     std::uint32_t begun_at(const UserPlace& place, std::uint32_t claims) const;

@@ -102,23 +102,15 @@ static inline enum plumb_write_result write_words(struct traced_event* event, co
         [payload] "r"(payload), [bit] "i"(PLUMB_WRITER_SESSION_BIT), [record_bytes] LAYOUT(record_bytes), \
         [length_bits] LAYOUT(length_bits), [last_word] LAYOUT(last_word), RUN(numbers))
 
-static inline enum plumb_write_result write_by_two(struct traced_event* event, const struct plumb_writer* writer,
-                                                        const char* payload) {
-    WRITE_NUMBERS(PUT_TWO);
-    RESULTS;
-}
-
-static inline enum plumb_write_result write_by_four(struct traced_event* event, const struct plumb_writer* writer,
-                                                    const char* payload) {
-    WRITE_NUMBERS(PUT_FOUR);
-    RESULTS;
-}
-
-static inline enum plumb_write_result write_by_eight(struct traced_event* event, const struct plumb_writer* writer,
-                                                    const char* payload) {
-    WRITE_NUMBERS(PUT_EIGHT);
-    RESULTS;
-}
+#define DEFINE_WRITE(name, some)                                                                     \
+    static inline enum plumb_write_result name(struct traced_event* event, const struct plumb_writer* writer, \
+                                               const char* payload) {                                \
+        WRITE_NUMBERS(some);                                                                         \
+        RESULTS;                                                                                     \
+    }
+DEFINE_WRITE(write_by_two, PUT_TWO)
+DEFINE_WRITE(write_by_four, PUT_FOUR)
+DEFINE_WRITE(write_by_eight, PUT_EIGHT)
 
 /* Of a string of less than 16 bytes, which `chunk` has, with zeros behind it, and numbers around it. Where there are none before it, or behind
  * it, what stands there is written over by the string, or lies behind the record. */
@@ -223,41 +215,20 @@ __attribute__((noinline)) static int record_quickly(struct traced_event* traced,
     const struct plumb_writer* const writer = quick_writer(quick);            \
     (void)probe_context, (void)filter_context
 
-int record_words(const struct ust_event_common* common, const char* values, void* probe_context,
-                 void* filter_context) {
-    QUICK;
-    if (is_quick(traced, quick) && fits(writer, traced->layout.length) &&
-        __builtin_expect(write_words(traced, writer, values) != PLUMB_SLOW, 1))
-        return UST_FILTER_REJECTS;
-    return record_otherwise(traced, values, WHO_ASKED);
-}
-
-int record_by_two(const struct ust_event_common* common, const char* values, void* probe_context,
-                  void* filter_context) {
-    QUICK;
-    if (is_quick(traced, quick) && fits(writer, traced->layout.length) &&
-        __builtin_expect(write_by_two(traced, writer, values) != PLUMB_SLOW, 1))
-        return UST_FILTER_REJECTS;
-    return record_otherwise(traced, values, WHO_ASKED);
-}
-
-int record_by_four(const struct ust_event_common* common, const char* values, void* probe_context,
-                   void* filter_context) {
-    QUICK;
-    if (is_quick(traced, quick) && fits(writer, traced->layout.length) &&
-        __builtin_expect(write_by_four(traced, writer, values) != PLUMB_SLOW, 1))
-        return UST_FILTER_REJECTS;
-    return record_otherwise(traced, values, WHO_ASKED);
-}
-
-int record_by_eight(const struct ust_event_common* common, const char* values, void* probe_context,
-                    void* filter_context) {
-    QUICK;
-    if (is_quick(traced, quick) && fits(writer, traced->layout.length) &&
-        __builtin_expect(write_by_eight(traced, writer, values) != PLUMB_SLOW, 1))
-        return UST_FILTER_REJECTS;
-    return record_otherwise(traced, values, WHO_ASKED);
-}
+/* Of an event whose records are all as long. */
+#define DEFINE_RECORD(name, write)                                                           \
+    int name(const struct ust_event_common* common, const char* values, void* probe_context, \
+             void* filter_context) {                                                         \
+        QUICK;                                                                               \
+        if (is_quick(traced, quick) && fits(writer, traced->layout.length) &&                \
+            __builtin_expect(write(traced, writer, values) != PLUMB_SLOW, 1))                \
+            return UST_FILTER_REJECTS;                                                       \
+        return record_otherwise(traced, values, WHO_ASKED);                                  \
+    }
+DEFINE_RECORD(record_words, write_words)
+DEFINE_RECORD(record_by_two, write_by_two)
+DEFINE_RECORD(record_by_four, write_by_four)
+DEFINE_RECORD(record_by_eight, write_by_eight)
 
 int record_one_string(const struct ust_event_common* common, const char* values, void* probe_context,
                       void* filter_context) {

@@ -205,6 +205,25 @@ class Users(unittest.TestCase):
             self.assertRegex(self.errors, r"before it was found|had just been found|was reached late")
             self.assertNotIn("No thread came by", self.errors)
 
+    def test_who_changes_the_user_while_it_is_recorded_by_number_is_told(self):
+        """It becomes another program, which ends at once, or when its user's programs are just looked for."""
+        for turn in range(8):
+            shutil.rmtree(self.trace, ignore_errors=True)
+            process = self.start(["env", f"LD_PRELOAD={folder / PROBE.name}", "sh", "-c", 'read go; exec "$@"', "sh", *AS_USER, PROGRAM])
+            recorder = self.start([folder / "plumb", "record", "-o", self.trace, "-p", process.pid])
+            for _ in range(600):
+                if (self.trace / "ust").exists():
+                    break
+                time.sleep(0.05)
+            time.sleep(0.3)
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            time.sleep(0.02 * turn)
+            say(process, 1000)
+            process.stdin.close()
+            self.errors = recorder.communicate(timeout=30)[1]
+            self.assertRegex(self.errors, rf"{process.pid}.*(before it was found|had just been found|was reached late)", f"turn {turn}")
+
     def test_who_changes_the_user_afterwards_goes_on(self):
         recorder = self.start([PLUMB, "record", "-o", self.trace, "--preload", "pthread", "--", PROGRAM])
         say(recorder, 500)
