@@ -5,13 +5,17 @@
 
 #include <string.h>
 
+/* Of a tag: the mark, whether the class was there, and the generation. */
+enum { mark_bits = 3, was_there = 4, generation_shift = 3 };
+
 static struct plumb_tags class_tags;
 static uint64_t first_linked_ns;
 
 static void JNICALL on_class_prepare(jvmtiEnv* jvmti, JNIEnv* jni, jthread thread, jclass class) {
     jlong tag = 0;
     (void)jni, (void)thread;
-    if ((*jvmti)->GetTag(jvmti, class, &tag) != JVMTI_ERROR_NONE || (tag & 3) != PLUMB_CLASS_WAITS) return;
+    if ((*jvmti)->GetTag(jvmti, class, &tag) != JVMTI_ERROR_NONE || (tag & mark_bits) != PLUMB_CLASS_WAITS)
+        return;
     uint64_t none = 0;
     __atomic_compare_exchange_n(&first_linked_ns, &none, plumb_monotonic_ns(), false, __ATOMIC_RELEASE,
                                 __ATOMIC_RELAXED);
@@ -49,19 +53,40 @@ static jlong tag_of(jclass class) {
     return tag;
 }
 
-void plumb_mark_class(jclass class, uint32_t generation, enum plumb_class_mark mark) {
+static void set_tag(jclass class, jlong tag) {
     jvmtiEnv* const env = plumb_tags_enter(&class_tags);
-    if (env) (*env)->SetTag(env, class, (jlong)generation << 2 | (jlong)mark);
+    if (env) (*env)->SetTag(env, class, tag);
     plumb_tags_leave(&class_tags);
+}
+
+static bool is_of(jlong tag, uint32_t generation) {
+    return (uint32_t)(tag >> generation_shift) == generation;
+}
+
+void plumb_mark_class(jclass class, uint32_t generation, enum plumb_class_mark mark) {
+    const jlong there = plumb_class_was_there(class, generation) ? was_there : 0;
+    set_tag(class, (jlong)generation << generation_shift | there | (jlong)mark);
+}
+
+/* One that waited for the last wish waits on. */
+void plumb_mark_class_as_there(jclass class, uint32_t generation) {
+    const jlong waits =
+        plumb_last_mark_of_class(class) == PLUMB_CLASS_WAITS ? PLUMB_CLASS_WAITS : PLUMB_CLASS_UNSEEN;
+    set_tag(class, (jlong)generation << generation_shift | was_there | waits);
+}
+
+bool plumb_class_was_there(jclass class, uint32_t generation) {
+    const jlong tag = tag_of(class);
+    return is_of(tag, generation) && (tag & was_there) != 0;
 }
 
 enum plumb_class_mark plumb_mark_of_class(jclass class, uint32_t generation) {
     const jlong tag = tag_of(class);
-    return (uint32_t)(tag >> 2) == generation ? (enum plumb_class_mark)(tag & 3) : PLUMB_CLASS_UNSEEN;
+    return is_of(tag, generation) ? (enum plumb_class_mark)(tag & mark_bits) : PLUMB_CLASS_UNSEEN;
 }
 
 enum plumb_class_mark plumb_last_mark_of_class(jclass class) {
-    return (enum plumb_class_mark)(tag_of(class) & 3);
+    return (enum plumb_class_mark)(tag_of(class) & mark_bits);
 }
 
 bool plumb_class_is_linked(jclass class) {

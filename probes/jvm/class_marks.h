@@ -21,6 +21,10 @@ void plumb_class_marks_end(void);
 
 /* For a wish, by its generation; what was noted for another one is not there. */
 void plumb_mark_class(jclass class, uint32_t generation, enum plumb_class_mark mark);
+/* Beside its mark: it was loaded before what is loaded was given this wish's hooks, so it has none of them, whatever its loader tries to
+ * define by its name. */
+void plumb_mark_class_as_there(jclass class, uint32_t generation);
+bool plumb_class_was_there(jclass class, uint32_t generation);
 enum plumb_class_mark plumb_mark_of_class(jclass class, uint32_t generation);
 
 /* The same for whatever wish. */

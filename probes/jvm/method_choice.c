@@ -176,6 +176,17 @@ static bool has_to_wait(jclass class, const struct plumb_method_wish* begins) {
     return !plumb_class_is_linked(class);
 }
 
+bool plumb_wish_may_concern(const struct plumb_method_wish* wish, jclass class) {
+    struct plumb_name name = plumb_name_of_class(class);
+    bool may = false;
+    if (name.text.at) {
+        name.text.at[name.text.bytes] = '\0'; /* in place of the signature's semicolon */
+        may = plumb_wish_matches_class(wish, name.text.at) != 0;
+    }
+    plumb_release_name(&name);
+    return may;
+}
+
 bool plumb_class_is_to_change(jclass class, const struct plumb_method_wish* ends,
                               struct plumb_method_wish* begins, bool unwanted) {
     const enum plumb_class_mark mark =

@@ -108,6 +108,25 @@ static void change_batch(struct class_batch* batch, const struct plumb_method_wi
     batch->count = 0;
 }
 
+static bool has_hooks_since_load(JNIEnv* jni, jclass class, uint32_t generation) {
+    return !plumb_class_was_there(class, generation) && plumb_was_hooked_at_load(jni, generation, class);
+}
+
+/* What is loaded, and may be changed for this wish, is not of those that are loaded with its hooks. */
+static void mark_what_is_there(JNIEnv* jni, const struct plumb_method_wish* wish) {
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    jint count = 0;
+    jclass* classes = NULL;
+    if ((*jvmti)->GetLoadedClasses(jvmti, &count, &classes) != JVMTI_ERROR_NONE) return;
+    (*jni)->EnsureLocalCapacity(jni, count);
+    plumb_threw(jni);
+    for (jint i = 0; i < count; i++) {
+        if (plumb_wish_may_concern(wish, classes[i])) plumb_mark_class_as_there(classes[i], wish->generation);
+        (*jni)->DeleteLocalRef(jni, classes[i]);
+    }
+    (*jvmti)->Deallocate(jvmti, (unsigned char*)classes);
+}
+
 /* Those of `ends` for the last time, those of `begins` from now on. Returns how many there were. */
 static uint32_t change_what_is_loaded(JNIEnv* jni, const struct plumb_method_wish* ends,
                                       struct plumb_method_wish* begins, bool unwanted) {
@@ -123,7 +142,7 @@ static uint32_t change_what_is_loaded(JNIEnv* jni, const struct plumb_method_wis
     for (jint i = 0; i < count; i++) {
         const bool is_late = begins && plumb_last_mark_of_class(classes[i]) == PLUMB_CLASS_WAITS;
         if (!plumb_class_is_to_change(classes[i], ends, begins, unwanted)) continue;
-        if (begins && plumb_was_hooked_at_load(jni, begins->generation, classes[i])) {
+        if (begins && has_hooks_since_load(jni, classes[i], begins->generation)) {
             plumb_mark_class(classes[i], begins->generation, PLUMB_CLASS_CHANGED);
             continue;
         }
@@ -161,6 +180,7 @@ static void apply(JNIEnv* jni, struct plumb_method_wish* wish) {
     const struct timespec pause = {0, 1000000};
     struct plumb_method_wish* const before = applied_wish;
     applied_wish = plumb_method_wish_share(wish);
+    mark_what_is_there(jni, wish);
     set_open_wish(wish);
     change_what_is_loaded(jni, before, wish, false);
     for (int i = 0; i < looks_max; i++) {
@@ -238,7 +258,7 @@ static void tell_missed_at_end(JNIEnv* jni, uint32_t generation) {
     for (jint i = 0; i < count; i++) {
         const enum plumb_class_mark mark = plumb_last_mark_of_class(classes[i]);
         if ((mark == PLUMB_CLASS_LATE || (mark == PLUMB_CLASS_WAITS && plumb_class_is_linked(classes[i]))) &&
-            !plumb_was_hooked_at_load(jni, generation, classes[i]))
+            !has_hooks_since_load(jni, classes[i], generation))
             tell_missed_calls(classes[i]);
     }
     (*jvmti)->Deallocate(jvmti, (unsigned char*)classes);

@@ -18,6 +18,8 @@ bool plumb_choose_methods(struct plumb_method_wish* wish, const unsigned char* b
                           struct plumb_class_output* output);
 /* Of a class that is loaded: whether it has to be changed for that wish (`begins`), or was perhaps (`ends`; either may be NULL), or
  * has methods that came unwanted. */
+/* By the class's name. */
+bool plumb_wish_may_concern(const struct plumb_method_wish* wish, jclass class);
 bool plumb_class_is_to_change(jclass class, const struct plumb_method_wish* ends,
                               struct plumb_method_wish* begins, bool unwanted);
 void plumb_tell_class_left_alone(jclass class, const char* reason);
