@@ -31,92 +31,112 @@ static struct traced_event* traced_of(const struct ust_event_common* common) {
 
 #if defined(__x86_64__) && defined(PLUMB_COPY_WIDE)
 
-/* Whether the event is on as it was when last all went well, in one session that records, and it is known that the thread's tracepoint (or
- * the outermost of them) has led to it. */
-__attribute__((always_inline)) static inline bool is_quick(const struct traced_event* traced,
-                                                           uint64_t quick) {
+/* Whether it is known that the thread's tracepoint (or the outermost of them) has led to the event. */
+__attribute__((always_inline)) static inline bool is_led_to(const struct traced_event* traced) {
     const struct reader* const reader = lttng_ust_urcu_reader;
-    return __builtin_expect((uint32_t)quick == __atomic_load_n(&traced->event.enabled, __ATOMIC_RELAXED) &&
-                                reader != NULL && reader->led_to[0] == traced->probes,
-                            1);
-}
-
-static inline const struct plumb_writer* quick_writer(uint64_t quick) {
-    return (const struct plumb_writer*)((const char*)plumb_setup.writers + (quick >> QUICK_WRITER_SHIFT));
-}
-
-static inline bool fits(const struct plumb_writer* writer, uint32_t length) {
-    return __builtin_expect(length <= __atomic_load_n(&writer->record_limit, __ATOMIC_RELAXED), 1);
+    return __builtin_expect(reader != NULL && reader->led_to[0] == traced->probes, 1);
 }
 
 /* clang-format off */
 #define LAYOUT(member) "i"(offsetof(struct traced_event, layout.member))
+
+/*
+ * Only where the event is on as it was when last all went well, in one session that records (`quick`): that session's writer is loaded in the
+ * sequence that looks at it, so it is the right one. Until then it is not even known whether the thread has rseq. (In `event` is traced->event.)
+ */
+#define IS_RSEQ_THERE "testq %%rcx, %%rcx\n" "jz %l[off]\n"
+#define IS_QUICK                                                                                     \
+        "movq %c[quick](%[event]), %[writer]\n"                                                     \
+        "cmpl %k[writer], (%[event])\n"                                                             \
+        "jne %l[slow]\n"                                                                            \
+        "shrq $%c[shift], %[writer]\n"                                                              \
+        "addq %c[writers]+plumb_setup(%%rip), %[writer]\n"
+#define DOES_LAYOUT_FIT                                                                              \
+        "movl %c[length](%[event]), %%eax\n"                                                        \
+        "cmpl %c[limit](%[writer]), %%eax\n"                                                        \
+        "ja %l[slow]\n"
+#define QUICK_SEQUENCE(does_fit, record_bytes, compare_room, add_length, put_payload, ...)           \
+    const struct plumb_writer* writer;                                                               \
+    PLUMB_WRITE_SEQUENCE_OF([writer] "=&r"(writer), IS_RSEQ_THERE, PLUMB_LOAD_RSEQ, IS_QUICK does_fit, \
+        record_bytes, compare_room, add_length, put_payload,                                         \
+        [payload] "r"(payload), [quick] "i"(offsetof(struct traced_event, quick)),                   \
+        [shift] "i"(QUICK_WRITER_SHIFT), [writers] "i"(PLUMB_SETUP_WRITERS),                         \
+        [limit] "i"(PLUMB_WRITER_RECORD_LIMIT), __VA_ARGS__);                                        \
+    return true;                                                                                     \
+slow:                                                                                                \
+    plumb_rseq_clear(plumb_setup.rseq_offset);                                                       \
+off:                                                                                                 \
+    return false
+
 #define RECORD_BYTES "movl %c[record_bytes](%[event]), %%eax\n"
-#define RESULTS                                       \
-    return PLUMB_WRITTEN;                             \
-    off : plumb_rseq_clear(plumb_setup.rseq_offset);  \
-    return PLUMB_OFF;                                 \
-    slow : plumb_rseq_clear(plumb_setup.rseq_offset); \
-    return PLUMB_SLOW
 #define ADD_LENGTH "orl %c[length_bits](%[event]), %%ecx\n"
+#define LENGTHS [length] LAYOUT(length), [record_bytes] LAYOUT(record_bytes), [length_bits] LAYOUT(length_bits)
 
 /* Of words as they are. */
-static inline enum plumb_write_result write_words(struct traced_event* event, const struct plumb_writer* writer,
-                                                  const char* payload) {
-    PLUMB_WRITE_SEQUENCE_OF(PLUMB_LOAD_RSEQ, PLUMB_EVENT_IS_ON, RECORD_BYTES, PLUMB_COMPARE_ROOM, ADD_LENGTH,
-        "movl %c[last_word](%[event]), %%ecx\n"
-        "5: movq (%[payload], %%rcx), %%rax\n"
-        "movq %%rax, 16(%%r9, %%rcx)\n"
-        "subq $8, %%rcx\n"
-        "jns 5b\n",
-        [payload] "r"(payload), [bit] "i"(PLUMB_WRITER_SESSION_BIT), [record_bytes] LAYOUT(record_bytes),
-        [length_bits] LAYOUT(length_bits), [last_word] LAYOUT(last_word));
-    RESULTS;
-}
+#define PUT_WORD(n) "movq 8 * " #n "(%[payload]), %%rax\n" "movq %%rax, 16 + 8 * " #n "(%%r9)\n"
+#define DEFINE_WRITE_WORDS(name, put)                                                                \
+    static inline bool name(struct traced_event* event, const char* payload) {                       \
+        QUICK_SEQUENCE(DOES_LAYOUT_FIT, RECORD_BYTES, PLUMB_COMPARE_ROOM, ADD_LENGTH, put, LENGTHS,  \
+                       [last_word] LAYOUT(last_word));                                               \
+    }
+#define PUT_WORDS                                                                                    \
+        "movl %c[last_word](%[event]), %%ecx\n"                                                     \
+        "5: movq (%[payload], %%rcx), %%rax\n"                                                      \
+        "movq %%rax, 16(%%r9, %%rcx)\n"                                                             \
+        "subq $8, %%rcx\n"                                                                          \
+        "jns 5b\n"
 
 /* Of numbers of any size: of each all eight bytes, the upper ones of which are overwritten by what follows. Those of the last may lie
  * behind the record, where nobody reads yet, as long as the writer may write there. */
-#define PUT_NUMBER(run, n)                                                                           \
-        "movzwl %c[" #run "_offsets] + 2 * " #n "(%[event], %%rcx, 2), %%eax\n"                      \
-        "movq 8 * " #n "(%[payload], %%rcx, 8), %%rdx\n"                                             \
+#define PUT_NUMBER(n)                                                                                \
+        "movzwl %c[numbers_offsets] + 2 * " #n "(%[event]), %%eax\n"                                \
+        "movq 8 * " #n "(%[payload]), %%rdx\n"                                                      \
         "movq %%rdx, 16(%%r9, %%rax)\n"
-#define PUT_TWO(run) PUT_NUMBER(run, 0) PUT_NUMBER(run, 1) "addq $2, %%rcx\n"
-#define PUT_FOUR(run) PUT_NUMBER(run, 0) PUT_NUMBER(run, 1) PUT_NUMBER(run, 2) PUT_NUMBER(run, 3) "addq $4, %%rcx\n"
-#define PUT_EIGHT(run) PUT_NUMBER(run, 0) PUT_NUMBER(run, 1) PUT_NUMBER(run, 2) PUT_NUMBER(run, 3) \
-                       PUT_NUMBER(run, 4) PUT_NUMBER(run, 5) PUT_NUMBER(run, 6) PUT_NUMBER(run, 7) "addq $8, %%rcx\n"
+#define COMPARE_MORE_ROOM "leaq 8(%%r10), %%rax\n" "cmpq 8(%%r8), %%rax\n"
+#define CLEAR_LAST_WORD "movl %c[last_word](%[event]), %%eax\n" "movq $0, 16(%%r9, %%rax)\n"
+#define DEFINE_WRITE_NUMBERS(name, put)                                                              \
+    static inline bool name(struct traced_event* event, const char* payload) {                       \
+        QUICK_SEQUENCE(DOES_LAYOUT_FIT, RECORD_BYTES, COMPARE_MORE_ROOM, ADD_LENGTH, CLEAR_LAST_WORD put, LENGTHS, \
+                       [last_word] LAYOUT(last_word), RUN(numbers));                                 \
+    }
+
+/* As many as there are. */
+#define PUT_NEXT(run, n)                                                                             \
+        "movzwl %c[" #run "_offsets] + 2 * " #n "(%[event], %%rcx, 2), %%eax\n"                     \
+        "movq 8 * " #n "(%[payload], %%rcx, 8), %%rdx\n"                                            \
+        "movq %%rdx, 16(%%r9, %%rax)\n"
+#define PUT_TWO(run) PUT_NEXT(run, 0) PUT_NEXT(run, 1) "addq $2, %%rcx\n"
+#define PUT_FOUR(run) PUT_NEXT(run, 0) PUT_NEXT(run, 1) PUT_NEXT(run, 2) PUT_NEXT(run, 3) "addq $4, %%rcx\n"
 #define PUT_RUN(run, some)                                                                           \
-        "movslq %c[" #run "_first](%[event]), %%rcx\n"                                               \
+        "movslq %c[" #run "_first](%[event]), %%rcx\n"                                              \
         "5: " some(run)                                                                              \
-        "cmpl %c[" #run "_end](%[event]), %%ecx\n"                                                   \
+        "cmpl %c[" #run "_end](%[event]), %%ecx\n"                                                  \
         "jb 5b\n"
 #define RUN(run) [run##_first] LAYOUT(run.first), [run##_end] LAYOUT(run.end), [run##_offsets] LAYOUT(run.offsets[3])
 
-#define WRITE_NUMBERS(some)                                                                          \
-    PLUMB_WRITE_SEQUENCE_OF(PLUMB_LOAD_RSEQ, PLUMB_EVENT_IS_ON, RECORD_BYTES,                        \
-        "leaq 8(%%r10), %%rax\n"                                                                     \
-        "cmpq 8(%%r8), %%rax\n",                                                                     \
-        ADD_LENGTH,                                                                                  \
-        "movl %c[last_word](%[event]), %%eax\n"                                                      \
-        "movq $0, 16(%%r9, %%rax)\n"                                                                 \
-        PUT_RUN(numbers, some),                                                                      \
-        [payload] "r"(payload), [bit] "i"(PLUMB_WRITER_SESSION_BIT), [record_bytes] LAYOUT(record_bytes), \
-        [length_bits] LAYOUT(length_bits), [last_word] LAYOUT(last_word), RUN(numbers))
-
-#define DEFINE_WRITE(name, some)                                                                     \
-    static inline enum plumb_write_result name(struct traced_event* event, const struct plumb_writer* writer, \
-                                               const char* payload) {                                \
-        WRITE_NUMBERS(some);                                                                         \
-        RESULTS;                                                                                     \
-    }
-DEFINE_WRITE(write_by_two, PUT_TWO)
-DEFINE_WRITE(write_by_four, PUT_FOUR)
-DEFINE_WRITE(write_by_eight, PUT_EIGHT)
+#define WORDS_1 PUT_WORD(0)
+#define WORDS_2 WORDS_1 PUT_WORD(1)
+#define WORDS_3 WORDS_2 PUT_WORD(2)
+#define WORDS_4 WORDS_3 PUT_WORD(3)
+#define WORDS_5 WORDS_4 PUT_WORD(4)
+#define WORDS_6 WORDS_5 PUT_WORD(5)
+#define WORDS_7 WORDS_6 PUT_WORD(6)
+#define WORDS_8 WORDS_7 PUT_WORD(7)
+#define NUMBERS_1 PUT_WORD(0)
+#define NUMBERS_2 NUMBERS_1 PUT_NUMBER(1)
+#define NUMBERS_3 NUMBERS_2 PUT_NUMBER(2)
+#define NUMBERS_4 NUMBERS_3 PUT_NUMBER(3)
+#define NUMBERS_5 NUMBERS_4 PUT_NUMBER(4)
+#define NUMBERS_6 NUMBERS_5 PUT_NUMBER(5)
+#define NUMBERS_7 NUMBERS_6 PUT_NUMBER(6)
+#define NUMBERS_8 NUMBERS_7 PUT_NUMBER(7)
 
 /* Of a string of less than 16 bytes, which `chunk` has, with zeros behind it, and numbers around it. Where there are none before it, or behind
  * it, what stands there is written over by the string, or lies behind the record. */
-static inline enum plumb_write_result write_one_string(struct traced_event* event, const struct plumb_writer* writer,
-                                                       const char* payload, __m128i chunk, uint64_t length) {
-    PLUMB_WRITE_SEQUENCE_OF(PLUMB_LOAD_RSEQ, PLUMB_EVENT_IS_ON,
+static inline bool write_one_string(struct traced_event* event, const char* payload, __m128i chunk, uint64_t length) {
+    QUICK_SEQUENCE(
+        "cmpl %c[limit](%[writer]), %k[length]\n"
+        "ja %l[slow]\n",
         "leaq 7(%[length]), %%rax\n"
         "andq $-8, %%rax\n",
         "leaq 16(%%r10), %%rax\n"
@@ -140,9 +160,8 @@ static inline enum plumb_write_result write_one_string(struct traced_event* even
         "subq $16, %%r9\n"
         PUT_RUN(behind, PUT_TWO)
         "6:\n",
-        [payload] "r"(payload), [chunk] "x"(chunk), [length] "r"(length), [bit] "i"(PLUMB_WRITER_SESSION_BIT),
-        [string_at] LAYOUT(string_at), [behind_bytes] LAYOUT(behind_bytes), RUN(numbers), RUN(behind));
-    RESULTS;
+        [chunk] "x"(chunk), [length] "r"(length), [string_at] LAYOUT(string_at), [behind_bytes] LAYOUT(behind_bytes),
+        RUN(numbers), RUN(behind));
 }
 /* clang-format on */
 
@@ -190,16 +209,24 @@ put_quickly(const struct traced_event* traced, const char* from, unsigned char* 
     return at;
 }
 
+/* Whether the event is on as it was when last all went well, and to where. */
+static const struct plumb_writer* quick_writer(const struct traced_event* traced) {
+    const uint64_t quick = __atomic_load_n(&traced->quick, __ATOMIC_RELAXED);
+    if ((uint32_t)quick != __atomic_load_n(&traced->event.enabled, __ATOMIC_RELAXED)) return NULL;
+    return (const struct plumb_writer*)((const char*)plumb_setup.writers + (quick >> QUICK_WRITER_SHIFT));
+}
+
 /* Of strings as long as the room, and as many as there are. */
 __attribute__((noinline)) static int record_quickly(struct traced_event* traced, const char* values,
                                                     struct asked asked) {
     unsigned char room[PAYLOAD_ROOM_BYTES + SLACK_BYTES] __attribute__((aligned(16)));
-    const uint64_t quick = __atomic_load_n(&traced->quick, __ATOMIC_RELAXED);
-    const struct plumb_writer* const writer = quick_writer(quick);
-    if (is_quick(traced, quick) && traced->asked_from == asked.from) {
+    const struct plumb_writer* const writer = quick_writer(traced);
+    if (writer != NULL && is_led_to(traced) && traced->asked_from == asked.from) {
         unsigned char* const end = put_quickly(traced, values, room);
         const uint32_t bytes = (uint32_t)(end - room);
-        if (__builtin_expect(end != NULL, 1) && fits(writer, PLUMB_RECORD_HEADER_BYTES + bytes)) {
+        if (__builtin_expect(end != NULL && PLUMB_RECORD_HEADER_BYTES + bytes <=
+                                                __atomic_load_n(&writer->record_limit, __ATOMIC_RELAXED),
+                             1)) {
             memset(end, 0, 8);
             if (__builtin_expect(plumb_write_fast(&traced->event, writer, room, bytes) != PLUMB_SLOW, 1))
                 return UST_FILTER_REJECTS;
@@ -208,40 +235,56 @@ __attribute__((noinline)) static int record_quickly(struct traced_event* traced,
     return record_otherwise(traced, values, asked);
 }
 
-#define QUICK                                                                 \
-    struct traced_event* traced = traced_of(common);                          \
-    __asm__("" : "+r"(traced)); /* by one register, so that none is saved */  \
-    const uint64_t quick = __atomic_load_n(&traced->quick, __ATOMIC_RELAXED); \
-    const struct plumb_writer* const writer = quick_writer(quick);            \
+#define TRACED                                                               \
+    struct traced_event* traced = traced_of(common);                         \
+    __asm__("" : "+r"(traced)); /* by one register, so that none is saved */ \
     (void)probe_context, (void)filter_context
 
 /* Of an event whose records are all as long. */
-#define DEFINE_RECORD(name, write)                                                           \
-    int name(const struct ust_event_common* common, const char* values, void* probe_context, \
-             void* filter_context) {                                                         \
-        QUICK;                                                                               \
-        if (is_quick(traced, quick) && fits(writer, traced->layout.length) &&                \
-            __builtin_expect(write(traced, writer, values) != PLUMB_SLOW, 1))                \
-            return UST_FILTER_REJECTS;                                                       \
-        return record_otherwise(traced, values, WHO_ASKED);                                  \
+#define DEFINE_RECORD(name, write)                                                                      \
+    static int name(const struct ust_event_common* common, const char* values, void* probe_context,     \
+                    void* filter_context) {                                                             \
+        TRACED;                                                                                         \
+        if (is_led_to(traced) && __builtin_expect(write(traced, values), 1)) return UST_FILTER_REJECTS; \
+        return record_otherwise(traced, values, WHO_ASKED);                                             \
     }
-DEFINE_RECORD(record_words, write_words)
-DEFINE_RECORD(record_by_two, write_by_two)
-DEFINE_RECORD(record_by_four, write_by_four)
-DEFINE_RECORD(record_by_eight, write_by_eight)
+#define DEFINE_WORDS(name, put)           \
+    DEFINE_WRITE_WORDS(write_##name, put) \
+    DEFINE_RECORD(name, write_##name)
+#define DEFINE_NUMBERS(name, put)           \
+    DEFINE_WRITE_NUMBERS(write_##name, put) \
+    DEFINE_RECORD(name, write_##name)
+
+DEFINE_WORDS(words_1, WORDS_1)
+DEFINE_WORDS(words_2, WORDS_2)
+DEFINE_WORDS(words_3, WORDS_3)
+DEFINE_WORDS(words_4, WORDS_4)
+DEFINE_WORDS(words_5, WORDS_5)
+DEFINE_WORDS(words_6, WORDS_6)
+DEFINE_WORDS(words_7, WORDS_7)
+DEFINE_WORDS(words_8, WORDS_8)
+DEFINE_WORDS(words_more, PUT_WORDS)
+DEFINE_NUMBERS(numbers_1, NUMBERS_1)
+DEFINE_NUMBERS(numbers_2, NUMBERS_2)
+DEFINE_NUMBERS(numbers_3, NUMBERS_3)
+DEFINE_NUMBERS(numbers_4, NUMBERS_4)
+DEFINE_NUMBERS(numbers_5, NUMBERS_5)
+DEFINE_NUMBERS(numbers_6, NUMBERS_6)
+DEFINE_NUMBERS(numbers_7, NUMBERS_7)
+DEFINE_NUMBERS(numbers_8, NUMBERS_8)
+DEFINE_NUMBERS(numbers_more, PUT_RUN(numbers, PUT_FOUR))
 
 int record_one_string(const struct ust_event_common* common, const char* values, void* probe_context,
                       void* filter_context) {
-    QUICK;
+    TRACED;
     const char* string;
     memcpy(&string, values + traced->layout.string_value * sizeof(string), sizeof(string));
-    if (is_quick(traced, quick) && traced->asked_from == __builtin_return_address(0) &&
+    if (is_led_to(traced) && traced->asked_from == __builtin_return_address(0) &&
         !lies_in_frame(traced, values, string) && string != NULL && plumb_has_chunk(string)) {
         uint64_t bytes;
         const __m128i chunk = plumb_short_string(string, &bytes);
-        const uint64_t length = traced->layout.length + bytes;
-        if (__builtin_expect(bytes < PLUMB_CHUNK_BYTES, 1) && fits(writer, (uint32_t)length) &&
-            __builtin_expect(write_one_string(traced, writer, values, chunk, length) != PLUMB_SLOW, 1))
+        if (__builtin_expect(bytes < PLUMB_CHUNK_BYTES, 1) &&
+            __builtin_expect(write_one_string(traced, values, chunk, traced->layout.length + bytes), 1))
             return UST_FILTER_REJECTS;
     }
     return record_quickly(traced, values, WHO_ASKED);
@@ -253,19 +296,40 @@ int record_values(const struct ust_event_common* common, const char* values, voi
     return record_quickly(traced_of(common), values, WHO_ASKED);
 }
 
+enum { shapes = 8 };
+
+at_once_function* record_of_words(uint32_t count) {
+    static at_once_function* const functions[shapes] = {words_1, words_2, words_3, words_4,
+                                                        words_5, words_6, words_7, words_8};
+    return count <= shapes ? functions[count - 1] : words_more;
+}
+
+at_once_function* record_of_numbers(uint32_t count) {
+    static at_once_function* const functions[shapes] = {numbers_1, numbers_2, numbers_3, numbers_4,
+                                                        numbers_5, numbers_6, numbers_7, numbers_8};
+    return count <= shapes ? functions[count - 1] : numbers_more;
+}
+
 #else
 
-#define AS_OTHERWISE(name)                                                                   \
-    int name(const struct ust_event_common* common, const char* values, void* probe_context, \
-             void* filter_context) {                                                         \
-        (void)probe_context, (void)filter_context;                                           \
-        return record_otherwise(traced_of(common), values, WHO_ASKED);                       \
-    }
-AS_OTHERWISE(record_words)
-AS_OTHERWISE(record_by_two)
-AS_OTHERWISE(record_by_four)
-AS_OTHERWISE(record_by_eight)
-AS_OTHERWISE(record_one_string)
-AS_OTHERWISE(record_values)
+int record_values(const struct ust_event_common* common, const char* values, void* probe_context,
+                  void* filter_context) {
+    (void)probe_context, (void)filter_context;
+    return record_otherwise(traced_of(common), values, WHO_ASKED);
+}
+
+int record_one_string(const struct ust_event_common* common, const char* values, void* probe_context,
+                      void* filter_context) {
+    return record_values(common, values, probe_context, filter_context);
+}
+
+at_once_function* record_of_words(uint32_t count) {
+    (void)count;
+    return record_values;
+}
+
+at_once_function* record_of_numbers(uint32_t count) {
+    return record_of_words(count);
+}
 
 #endif

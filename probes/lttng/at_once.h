@@ -9,8 +9,12 @@
 /* Of a payload with strings that is put together on the stack. */
 #define PAYLOAD_ROOM_BYTES 512u
 
-at_once_function record_words, record_by_two, record_by_four, record_by_eight, record_one_string,
-    record_values;
+/* For whatever is among the values, and for numbers with one string. */
+at_once_function record_values, record_one_string;
+
+/* For so many numbers (at least one) of eight bytes each, and of any size. */
+at_once_function* record_of_words(uint32_t count);
+at_once_function* record_of_numbers(uint32_t count);
 
 /* Who called the filter: where that goes on, and what the stack was before. */
 struct asked {

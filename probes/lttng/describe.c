@@ -354,8 +354,8 @@ static uint32_t know_run(struct run* run, const struct value* values, uint32_t b
 }
 
 /* `string` is which one that is, or how many there are. */
-static void know_layout(struct layout* layout, const struct value* values, uint32_t string, uint32_t count,
-                        uint32_t by) {
+static void know_layout(struct layout* layout, const struct value* values, uint32_t string, uint32_t count) {
+    const uint32_t by = string != count ? 2 : 4;
     layout->string_at = know_run(&layout->numbers, values, 0, string, by);
     layout->length = PLUMB_RECORD_HEADER_BYTES + layout->string_at;
     if (string != count) {
@@ -378,10 +378,9 @@ static at_once_function* know_shape(struct layout* layout, const struct value* v
         if (values[i].kind == VALUE_STRING) string = i;
         are_words = are_words && values[i].size == sizeof(uint64_t);
     }
-    const uint32_t by = string != count || count <= 2 ? 2 : (-count & 7) <= 3 ? 8 : 4;
-    know_layout(layout, values, string, count, by);
+    know_layout(layout, values, string, count);
     if (string != count) return record_one_string;
-    return are_words ? record_words : by == 2 ? record_by_two : by == 4 ? record_by_four : record_by_eight;
+    return are_words ? record_of_words(count) : record_of_numbers(count);
 }
 
 static void know_values(struct traced_event* traced, struct description* to, const struct ust_class* from) {

@@ -52,7 +52,7 @@ struct value {
     uint16_t rest_bytes; /* that the values behind it take at least */
 };
 
-/* Numbers that follow each other in a record: the values from `first` on. They are written two by two, four by four, or eight by eight: so the first
+/* Numbers that follow each other in a record: the values from `first` on. Many of them are written two by two or four by four: so the first
  * may be up to three before them, or below 0, which stands for a moment in the place of their first. */
 struct run {
     int32_t first;

@@ -68,6 +68,8 @@ extern __thread struct plumb_thread plumb_thread_self __attribute__((tls_model("
 #define PLUMB_WRITER_SESSION_BIT 44
 #define PLUMB_WRITER_ID_OFFSET 48
 #define PLUMB_WRITER_THREAD_TAG 60
+#define PLUMB_WRITER_RECORD_LIMIT 40
+#define PLUMB_SETUP_WRITERS 8
 
 PLUMB_ABI_SIZE(struct plumb_writer, 64);
 PLUMB_ABI_OFFSET(struct plumb_writer, data, PLUMB_WRITER_DATA);
@@ -78,9 +80,11 @@ PLUMB_ABI_OFFSET(struct plumb_writer, epoch, PLUMB_WRITER_EPOCH);
 PLUMB_ABI_OFFSET(struct plumb_writer, session_bit, PLUMB_WRITER_SESSION_BIT);
 PLUMB_ABI_OFFSET(struct plumb_writer, id_offset, PLUMB_WRITER_ID_OFFSET);
 PLUMB_ABI_OFFSET(struct plumb_writer, thread_tag, PLUMB_WRITER_THREAD_TAG);
+PLUMB_ABI_OFFSET(struct plumb_writer, record_limit, PLUMB_WRITER_RECORD_LIMIT);
 PLUMB_ABI_OFFSET(struct plumb_event, enabled, 0);
 PLUMB_ABI_OFFSET(struct plumb_thread, epoch, 4);
 PLUMB_ABI_OFFSET(struct plumb_writer_setup, rseq_offset, 0);
+PLUMB_ABI_OFFSET(struct plumb_writer_setup, writers, PLUMB_SETUP_WRITERS);
 
 #if defined(__x86_64__)
 
@@ -117,18 +121,21 @@ static inline void plumb_rseq_clear(int64_t rseq_offset) {
 enum plumb_write_result { PLUMB_WRITTEN, PLUMB_OFF, PLUMB_SLOW };
 
 /*
- * The sequence that writes one record to one session. `load_rseq` loads the offset of struct rseq to rcx; `is_on` jumps to `off`
- * where the record is not to be written; `record_bytes` puts to rax what the record takes in the ring; `compare_room` compares what is
+ * The sequence that writes one record to one session. `load_rseq` loads the offset of struct rseq to rcx; `test_rseq` may jump to `off`
+ * where there is none, as nothing has been stored yet; `is_on` jumps to `off` where the record is not to be written, and may load the writer, if
+ * that is among the `outputs`; `record_bytes` puts to rax what the record takes in the ring; `compare_room` compares what is
  * written with the limit; `add_length` adds the record's length, above its lower 16 bits, to ecx; `put_payload` writes what comes
  * behind the header at r9, and leaves r8 and r10 as they are; the rest are operands of them. What is cheap to load again (the offset of
  * struct rseq, the thread's own data) is not kept in registers: the caller saves fewer.
  */
 /* clang-format off */
-#define PLUMB_WRITE_SEQUENCE_OF(load_rseq, is_on, record_bytes, compare_room, add_length, put_payload, ...) \
+#define PLUMB_WRITE_SEQUENCE_OF(outputs, test_rseq, load_rseq, is_on, record_bytes, compare_room,    \
+                                add_length, put_payload, ...)                                        \
     __asm__ volatile goto(                                                                           \
         PLUMB_RSEQ_DESCRIPTOR                                                                        \
         "leaq 3b(%%rip), %%rax\n"                                                                    \
         load_rseq                                                                                    \
+        test_rseq                                                                                    \
         "movq %%rax, %%fs:8(%%rcx)\n"                                                                \
         "1:\n"                                                                                       \
         PLUMB_RSEQ_LOOP(0)                                                                           \
@@ -178,8 +185,8 @@ enum plumb_write_result { PLUMB_WRITTEN, PLUMB_OFF, PLUMB_SLOW };
         "2:\n"                                                                                       \
         "movq $0, %%fs:8(%%rcx)\n"                                                                   \
         PLUMB_RSEQ_ABORT("slow")                                                                     \
-        : /* no outputs */                                                                           \
-        : [event] "r"(event), [writer] "r"(writer), [control] "i"(PLUMB_WRITER_CONTROL),             \
+        : outputs                                                                                    \
+        : [event] "r"(event), [control] "i"(PLUMB_WRITER_CONTROL),                                   \
           [data] "i"(PLUMB_WRITER_DATA), [bytes] "i"(PLUMB_WRITER_RING_BYTES),                       \
           [position_mask] "i"(PLUMB_WRITER_MASK), [ring_count] "i"(PLUMB_WRITER_RING_COUNT),         \
           [epoch] "i"(PLUMB_WRITER_EPOCH), [id_offset] "i"(PLUMB_WRITER_ID_OFFSET),                  \
@@ -191,7 +198,7 @@ enum plumb_write_result { PLUMB_WRITTEN, PLUMB_OFF, PLUMB_SLOW };
 
 /* That of a payload which lies somewhere, readable up to the next multiple of 8 bytes. */
 #define PLUMB_WRITE_SEQUENCE(load_rseq, is_on, ...)                                                  \
-    PLUMB_WRITE_SEQUENCE_OF(load_rseq, is_on,                                                        \
+    PLUMB_WRITE_SEQUENCE_OF(, , load_rseq, is_on,                                                  \
         "leaq 23(%[payload_bytes]), %%rax\n"                                                         \
         "andq $-8, %%rax\n",                                                                         \
         PLUMB_COMPARE_ROOM,                                                                          \
@@ -207,7 +214,7 @@ enum plumb_write_result { PLUMB_WRITTEN, PLUMB_OFF, PLUMB_SLOW };
         "subq $8, %%rcx\n"                                                                           \
         "jnz 5b\n"                                                                                   \
         "6:\n",                                                                                      \
-        [payload] "r"(payload), [payload_bytes] "r"(payload_bytes), __VA_ARGS__)
+        [writer] "r"(writer), [payload] "r"(payload), [payload_bytes] "r"(payload_bytes), __VA_ARGS__)
 
 #define PLUMB_LOAD_RSEQ "movq plumb_setup(%%rip), %%rcx\n"
 
