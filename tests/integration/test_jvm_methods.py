@@ -262,6 +262,43 @@ class Loaded(Called):
         self.assertEqual(named(self.events(), "method_calls_missed"), [])
         self.finish(server, "others who loaded: nobody\n")
 
+    def test_one_that_is_defined_again(self):
+        """In vain, by loaders without a lock. It was there before the recording, so it is changed like any other."""
+        (self.folder / "Again.java").write_text("""
+            public class Again extends ClassLoader {
+                public static class Plug { public static int go(int number) { return number + 1; } }
+                final byte[] bytes;
+                Again(byte[] bytes) { this.bytes = bytes; }
+                Class<?> define() {
+                    try { return defineClass("Again$Plug", bytes, 0, bytes.length); }
+                    catch (LinkageError e) { return findLoadedClass("Again$Plug"); }
+                }
+                public static void main(String[] words) throws Exception {
+                    Again loader = new Again(Again.class.getResourceAsStream("Again$Plug.class").readAllBytes());
+                    var go = loader.define().getMethod("go", int.class);
+                    go.invoke(null, 1);
+                    for (Runnable each : new Runnable[] {loader::define, () -> {
+                            try { go.invoke(null, 1); Thread.sleep(1); } catch (Exception e) { throw new Error(e); } }}) {
+                        Thread thread = new Thread(() -> { while (true) each.run(); });
+                        thread.setDaemon(true);
+                        thread.start();
+                    }
+                    System.out.println("ready");
+                    System.in.read();
+                }
+            }""")
+        subprocess.run(["javac", "-d", self.folder, self.folder / "Again.java"], check=True, timeout=300)
+        server = subprocess.Popen(["java", "-cp", self.folder, "Again"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  text=True)
+        self.addCleanup(server.stdout.close)
+        self.addCleanup(server.stderr.close)
+        self.assertEqual(server.stdout.readline(), "ready\n")
+        for _ in range(8):
+            recorder = self.attach_begin(server, "-e", "jvm:method_*", *methods_words("Again$Plug::go"), seconds=1)
+            told = self.told(recorder)["Again$Plug", "go"]
+            self.assertTrue(told > 10 or named(self.events(), "method_calls_missed"), told)
+        self.finish(server, "")
+
 
 class Launched(Called):
     """Classes that come while what is loaded already is looked at."""
