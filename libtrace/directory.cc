@@ -9,6 +9,7 @@
 #include "text.h"
 
 #include <plumb/abi/module.h>
+#include <plumb/detail/user_map.h>
 
 namespace plumb {
 
@@ -19,26 +20,54 @@ void directory_path(char* to, uint32_t user_id) {
     append_decimal(append(to, "/dev/shm/plumb-"), user_id);
 }
 
-// In a user namespace the user may be called by a number that is another's outside, as root's in a container without
-// privileges. In a /dev/shm from outside, whose owner has no number here, a directory by that number would be in that
-// one's way.
-bool may_make_directory() {
-    constexpr uid_t has_no_number = 65534;
+constexpr int directory_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
+
+// A umask may take the owner's permissions, too. Nobody else can put a link there meanwhile: /dev/shm is sticky.
+OpenFile make_directory(const char* path) {
+    if (sys::call(SYS_mkdirat, AT_FDCWD, path, 0700) == 0) sys::call(SYS_fchmodat, AT_FDCWD, path, 0700);
+    return OpenFile(path, directory_flags);
+}
+
+// By whose number the directory is named in a /dev/shm, where that of `user_id` is not one of his: nobody's is to be made if that
+// is not known. In a user namespace he may be called by a number that is another's outside, as root's in a container without
+// privileges.
+uint32_t number_in_shared_memory(uint32_t user_id) {
     struct stat info;
-    return sys::status_of("/dev/shm", &info) == 0 && info.st_uid != has_no_number;
+    if (sys::status_of("/dev/shm", &info) != 0) return PLUMB_USER_HAS_NO_NUMBER;
+    char map[PLUMB_USER_MAP_BYTES];
+    const OpenFile file("/proc/self/uid_map", O_RDONLY);
+    const long bytes = file.number() < 0 ? -1 : sys::read(file.number(), map, sizeof(map));
+    if (bytes <= 0 && file.number() < 0) // no /proc, or no such namespaces
+        return info.st_uid == PLUMB_USER_UNKNOWN ? PLUMB_USER_HAS_NO_NUMBER : user_id;
+    const auto length = static_cast<uint32_t>(bytes < 0 ? 0 : bytes);
+    return plumb_user_in_shared_memory(map, length, info.st_uid, user_id);
+}
+
+// Of who was last asked for. Where he is not called so in a /dev/shm, what his number is there.
+struct {
+    uint32_t user_id;
+    uint32_t number;
+} known_elsewhere = {PLUMB_USER_HAS_NO_NUMBER, 0};
+
+uint32_t known_number(uint32_t user_id) {
+    return load_relaxed(known_elsewhere.user_id) == user_id ? load_relaxed(known_elsewhere.number) : user_id;
 }
 
 OpenFile open_in_shared_memory(uint32_t user_id) {
     char path[64];
     directory_path(path, user_id);
-    constexpr int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
-    OpenFile directory(path, flags);
-    if (directory.number() == -ENOENT && may_make_directory()) {
-        // A umask may take the owner's permissions, too. Nobody else can put a link there meanwhile: /dev/shm is sticky.
-        if (sys::call(SYS_mkdirat, AT_FDCWD, path, 0700) == 0) sys::call(SYS_fchmodat, AT_FDCWD, path, 0700);
-        directory = OpenFile(path, flags);
-    }
-    return directory;
+    OpenFile directory(path, directory_flags);
+    store_relaxed(known_elsewhere.user_id, PLUMB_USER_HAS_NO_NUMBER);
+    if (directory.number() != -ENOENT && directory.number() != -EACCES) return directory;
+    const uint32_t number = number_in_shared_memory(user_id);
+    if (number == PLUMB_USER_HAS_NO_NUMBER) return directory;
+    if (number == user_id)
+        return directory.number() == -ENOENT ? make_directory(path) : static_cast<OpenFile&&>(directory);
+    store_relaxed(known_elsewhere.number, number);
+    store_relaxed(known_elsewhere.user_id, user_id);
+    directory_path(path, number);
+    directory = OpenFile(path, directory_flags);
+    return directory.number() == -ENOENT ? make_directory(path) : static_cast<OpenFile&&>(directory);
 }
 
 // Whoever starts a machine has no filter, and can not look for one before /proc is there. The first process of a container may
@@ -111,7 +140,7 @@ OpenFile open_in_directory(uint32_t user_id, DirectoryKeeper keeper, const char*
         return OpenFile(directory.number(), name, flags);
     }
     char path[128];
-    directory_path(path, user_id);
+    directory_path(path, known_number(user_id));
     append(append(path + __builtin_strlen(path), "/"), name);
     return OpenFile(path, flags);
 }

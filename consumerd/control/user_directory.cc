@@ -5,6 +5,7 @@
 #include "consumerd/control/container_places.h"
 
 #include <plumb/abi/state.h>
+#include <plumb/detail/user_map.h>
 
 #include <cerrno>
 #include <cstring>
@@ -90,11 +91,14 @@ Result<FileDescriptor> open_directory(const std::string& path, const std::string
 
 } // namespace
 
-/* Its owner has no number here then. Programs make no directory there either: libtrace/state_file.cc. */
-static bool is_shared_memory_from_outside() {
-    constexpr uid_t has_no_number = 65534;
+/* As programs do: libtrace/directory.cc. */
+static bool may_make_in_shared_memory(uid_t user_id) {
     struct stat info {};
-    return ::stat("/dev/shm", &info) == 0 && info.st_uid == has_no_number;
+    if (::stat("/dev/shm", &info) != 0) return true; /* which is told of where it is used */
+    const auto map = read_small_file("/proc/self/uid_map");
+    if (!map) return info.st_uid != PLUMB_USER_UNKNOWN;
+    return plumb_user_in_shared_memory(map->data(), static_cast<uint32_t>(map->size()), info.st_uid,
+                                       user_id) == user_id;
 }
 
 /* What recorders left that were killed before they named it. Whoever is just making one is spared, and what is not empty stays. */
@@ -161,7 +165,7 @@ Result<UserDirectory> UserDirectory::open_or_create(const UserPlace& place) {
     if (place.keeper == DirectoryKeeper::module && place.user_id == ::geteuid()) return open_existing(place);
     const auto path = plumb::path_of(place);
     if (!path) return path.error();
-    if (place.keeper == DirectoryKeeper::shared_memory && is_shared_memory_from_outside() &&
+    if (place.keeper == DirectoryKeeper::shared_memory && !may_make_in_shared_memory(place.user_id) &&
         ::access(path->c_str(), F_OK) != 0)
         return Error("/dev/shm is not of this user namespace, where user {} may be somebody else outside, so "
                      "nothing was made there.",

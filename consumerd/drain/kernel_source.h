@@ -203,6 +203,9 @@ private:
     Status write_dump(Sink& sink);
     void know_ended();
     void find(const std::vector<NamedThread>& named);
+    void remember(const std::vector<NamedThread>& named);
+    void find_lately_named(uint64_t until);
+    std::vector<NamedThread> named_at(uint64_t since, const std::vector<NamedThread>& behind);
     void find_dumped();
     bool finds() const { return options_.is_snapshot || is_for_chunks_; }
 
@@ -233,6 +236,8 @@ private:
      * tells of. */
     std::vector<NamedThread> ended_;
     std::map<uint32_t, NamedThread> found_;
+    /* Of a chunk: what it told last, which is not yet in found_, in the order of time. */
+    std::vector<NamedThread> named_lately_;
     uint64_t find_from_ = 0;
 
     uint64_t damaged_pages_ = 0;

@@ -6,9 +6,16 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace plumb {
+namespace {
+
+/* Far more than are told between the moment at which a recording is cut and that at which it is done. */
+constexpr size_t named_lately_max = 32'768;
+
+} // namespace
 
 std::vector<KnownThread> known_threads(const KernelStatedump& dump, const plumb_clock_page& clock,
                                        uint64_t now) {
@@ -57,6 +64,21 @@ void KernelSource::find(const std::vector<NamedThread>& named) {
     }
 }
 
+/* In this chunk may be told what is behind its end, which is not known yet, and the next one needs, too. */
+void KernelSource::remember(const std::vector<NamedThread>& named) {
+    if (!is_for_chunks_) return find(named);
+    named_lately_.insert(named_lately_.end(), named.begin(), named.end());
+    if (named_lately_.size() > named_lately_max)
+        find_lately_named(named_lately_[named_lately_.size() - named_lately_max].timestamp);
+}
+
+void KernelSource::find_lately_named(uint64_t until) {
+    const auto behind = std::find_if(named_lately_.begin(), named_lately_.end(),
+                                     [=](const NamedThread& thread) { return thread.timestamp > until; });
+    find({named_lately_.begin(), behind});
+    named_lately_.erase(named_lately_.begin(), behind);
+}
+
 /* A snapshot begins with its first event, long behind those who were taken in since the last one. */
 void KernelSource::add_names() {
     owners_.add(translator_.take_notes());
@@ -68,7 +90,7 @@ void KernelSource::add_names() {
 Status KernelSource::write_names(Sink& sink, uint64_t until) {
     add_names();
     const std::vector<NamedThread> named = owners_.take(until);
-    find(named);
+    remember(named);
     named_until_ = std::max(named_until_, until);
     Status written = named.empty() ? ok() : sink.write_kernel_statedump(encode_named_threads(named));
     return written ? sink.tell_names_until(until) : written;
@@ -81,7 +103,7 @@ Status KernelSource::write_dump(Sink& sink) {
     const uint64_t first = std::min(first_read_, owners_.first_held());
     if (first != std::numeric_limits<uint64_t>::max()) owners_.add_taken_in(std::exchange(ended_, {}), first);
     const std::vector<NamedThread> named = owners_.take(dumped_until_);
-    find(named);
+    remember(named);
     Status dumped = sink.write_kernel_statedump(with_named_threads(dump_->records, named));
     named_until_ = std::max(named_until_, dumped_until_);
     dump_.reset();
@@ -99,20 +121,33 @@ void KernelSource::begin_line(uint64_t, const plumb_clock_page* clock) {
     begin_end(clock);
 }
 
-/* Who is not there any more may have ended since the chunk began, and is told of this once more. What comes of it is in front of
- * all that the events tell. */
+/* What was told until the chunk began is told once more of who is not there any more, since he may have ended behind that, and of who has
+ * another name now, or had one in between. What comes of it is in front of all that the events tell. */
+std::vector<NamedThread> KernelSource::named_at(uint64_t since, const std::vector<NamedThread>& behind) {
+    std::set<uint32_t> changed;
+    for (const NamedThread& thread : behind)
+        changed.insert(thread.thread_id);
+    std::vector<NamedThread> named;
+    for (auto& [thread_id, thread] : std::exchange(found_, {})) {
+        const auto there = dump_->threads.find(thread_id);
+        if (there == dump_->threads.end() || there->second.name != thread.name || changed.contains(thread_id))
+            named.push_back({since, thread_id, thread.process_id, std::move(thread.name)});
+    }
+    return named;
+}
+
 Status KernelSource::begin_chunk(Sink& sink, uint64_t since) {
     dump_ = kernel_statedump(options_.statedump);
     dumped_until_ = now();
     for (Cpu& cpu : cpus_)
         note_until(cpu, dumped_until_);
     add_names();
-    std::vector<NamedThread> named;
-    for (auto& [thread_id, thread] : std::exchange(found_, {}))
-        if (!dump_->threads.contains(thread_id))
-            named.push_back({since, thread_id, thread.process_id, std::move(thread.name)});
+    find_lately_named(since);
+    std::vector<NamedThread> told = std::exchange(named_lately_, {});
+    const std::vector<NamedThread> taken = owners_.take(dumped_until_);
+    told.insert(told.end(), taken.begin(), taken.end());
+    std::vector<NamedThread> named = named_at(since, told);
     find_dumped();
-    const std::vector<NamedThread> told = owners_.take(dumped_until_);
     find(told);
     named.insert(named.end(), told.begin(), told.end());
     Status dumped = sink.write_kernel_statedump(with_named_threads(dump_->records, named));

@@ -217,18 +217,37 @@ Result<std::uint32_t> GlobalNumbers::ask(std::uint32_t process_id, std::uint32_t
     return *answer;
 }
 
+void GlobalNumbers::take_number_of(std::uint32_t process_id, std::uint32_t thread_id) {
+    const auto number = ask(process_id, thread_id);
+    if (number)
+        lives_.is(*number, thread_id, starts_numbers_as_we(task_folder(process_id, thread_id)),
+                  reader_->now());
+}
+
 /* At everybody that we see and do not know. */
 void GlobalNumbers::look() {
     const std::uint64_t began = reader_->now();
     for (const std::uint32_t process_id : all_process_ids())
-        for (const std::uint32_t thread_id : thread_ids(process_id)) {
-            if (lives_.has_number(thread_id)) continue;
-            const auto number = ask(process_id, thread_id);
-            if (number)
-                lives_.is(*number, thread_id, starts_numbers_as_we(task_folder(process_id, thread_id)),
-                          reader_->now());
-        }
+        for (const std::uint32_t thread_id : thread_ids(process_id))
+            if (!lives_.has_number(thread_id)) take_number_of(process_id, thread_id);
     lives_.looked(began);
+}
+
+/* vfork() returns when its child runs something else, or ends: a child that does neither for long is to be seen. Its number here may be
+ * one that another thread is known to have had. */
+void GlobalNumbers::look_beside_maker_of(std::uint32_t thread) {
+    const std::uint32_t maker = lives_.maker_in_call(thread);
+    if (maker == 0) return;
+    const std::vector<std::uint32_t> its_process = thread_ids(maker);
+    const auto is_of_it = [&](std::uint32_t number) {
+        return std::find(its_process.begin(), its_process.end(), number) != its_process.end();
+    };
+    for (const std::uint32_t process_id : all_process_ids()) {
+        const auto status = process_status(process_id);
+        if (!is_of_it(process_id) && !(status && is_of_it(status->parent))) continue;
+        for (const std::uint32_t thread_id : thread_ids(process_id))
+            take_number_of(process_id, thread_id);
+    }
 }
 
 std::uint32_t GlobalNumbers::here_now(std::uint32_t thread) {
@@ -252,6 +271,10 @@ std::uint32_t GlobalNumbers::here(std::uint32_t thread, std::uint64_t time) {
     for (int tries = 0; tries < patience_tries && answer.state == State::awaited; tries++) {
         usleep(patience_us);
         read();
+        answer = lives_.find(thread, time);
+    }
+    if (answer.state == State::awaited) {
+        look_beside_maker_of(thread);
         answer = lives_.find(thread, time);
     }
     if (answer.state == State::awaited) lives_.await_no_longer(thread);

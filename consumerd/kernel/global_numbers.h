@@ -57,6 +57,8 @@ private:
     Result<std::uint32_t> ask(std::uint32_t process_id, std::uint32_t thread_id);
     std::optional<std::uint32_t> wait_for_answer(std::uint32_t own);
     void look();
+    void take_number_of(std::uint32_t process_id, std::uint32_t thread_id);
+    void look_beside_maker_of(std::uint32_t thread);
 
     std::mutex mutex_;
     std::unique_ptr<TracefsReader> reader_;

@@ -83,6 +83,13 @@ void ThreadLives::await_no_longer(std::uint32_t thread) {
     if (Life* const life = last(thread)) life->is_given_up = true;
 }
 
+std::uint32_t ThreadLives::maker_in_call(std::uint32_t thread) const {
+    const auto begun = std::find_if(begun_.begin(), begun_.end(),
+                                    [=](const auto& each) { return each.second.thread == thread; });
+    const auto maker = begun == begun_.end() ? lives_.end() : lives_.find(begun->first);
+    return maker == lives_.end() ? 0 : maker->second.back().number;
+}
+
 ThreadLives::Answer ThreadLives::find(std::uint32_t thread, std::uint64_t time) const {
     const auto found = lives_.find(thread);
     if (found == lives_.end()) return {};

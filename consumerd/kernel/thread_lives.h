@@ -48,6 +48,9 @@ public:
     /* Its maker may never be told; if he is, it is known then. */
     void await_no_longer(std::uint32_t thread);
 
+    /* What we call who has begun it, as long as the call has not returned that does so; 0: not known. */
+    std::uint32_t maker_in_call(std::uint32_t thread) const;
+
     Answer find(std::uint32_t thread, std::uint64_t time) const;
     /* Whether this number here is that of a thread which is known and, as far as is known, lives. */
     bool has_number(std::uint32_t number) const { return by_number_.count(number) != 0; }

@@ -31,10 +31,13 @@ static struct traced_event* traced_of(const struct ust_event_common* common) {
 
 #if defined(__x86_64__) && defined(PLUMB_COPY_WIDE)
 
-/* Whether it is known that the thread's tracepoint (or the outermost of them) has led to the event. */
-__attribute__((always_inline)) static inline bool is_led_to(const struct traced_event* traced) {
+/* Whether records of it may be quick, in a process with rseq (until something is known, nothing is), and it is known that the thread's tracepoint
+ * (or the outermost of them) has led to it. */
+__attribute__((always_inline)) static inline bool may_be_quick(const struct traced_event* traced) {
     const struct reader* const reader = lttng_ust_urcu_reader;
-    return __builtin_expect(reader != NULL && reader->led_to[0] == traced->probes, 1);
+    return __builtin_expect((uint32_t)__atomic_load_n(&traced->quick, __ATOMIC_RELAXED) != QUICK_IS_NOT &&
+                                reader != NULL && reader->led_to[0] == traced->probes,
+                            1);
 }
 
 /* clang-format off */
@@ -42,9 +45,8 @@ __attribute__((always_inline)) static inline bool is_led_to(const struct traced_
 
 /*
  * Only where the event is on as it was when last all went well, in one session that records (`quick`): that session's writer is loaded in the
- * sequence that looks at it, so it is the right one. Until then it is not even known whether the thread has rseq. (In `event` is traced->event.)
+ * sequence that looks at it, so it is the right one. (In `event` is traced->event.)
  */
-#define IS_RSEQ_THERE "testq %%rcx, %%rcx\n" "jz %l[off]\n"
 #define IS_QUICK                                                                                     \
         "movq %c[quick](%[event]), %[writer]\n"                                                     \
         "cmpl %k[writer], (%[event])\n"                                                             \
@@ -57,7 +59,7 @@ __attribute__((always_inline)) static inline bool is_led_to(const struct traced_
         "ja %l[slow]\n"
 #define QUICK_SEQUENCE(does_fit, record_bytes, compare_room, add_length, put_payload, ...)           \
     const struct plumb_writer* writer;                                                               \
-    PLUMB_WRITE_SEQUENCE_OF([writer] "=&r"(writer), IS_RSEQ_THERE, PLUMB_LOAD_RSEQ, IS_QUICK does_fit, \
+    PLUMB_WRITE_SEQUENCE_OF([writer] "=&r"(writer), PLUMB_LOAD_RSEQ, IS_QUICK does_fit, \
         record_bytes, compare_room, add_length, put_payload,                                         \
         [payload] "r"(payload), [quick] "i"(offsetof(struct traced_event, quick)),                   \
         [shift] "i"(QUICK_WRITER_SHIFT), [writers] "i"(PLUMB_SETUP_WRITERS),                         \
@@ -221,7 +223,7 @@ __attribute__((noinline)) static int record_quickly(struct traced_event* traced,
                                                     struct asked asked) {
     unsigned char room[PAYLOAD_ROOM_BYTES + SLACK_BYTES] __attribute__((aligned(16)));
     const struct plumb_writer* const writer = quick_writer(traced);
-    if (writer != NULL && is_led_to(traced) && traced->asked_from == asked.from) {
+    if (writer != NULL && may_be_quick(traced) && traced->asked_from == asked.from) {
         unsigned char* const end = put_quickly(traced, values, room);
         const uint32_t bytes = (uint32_t)(end - room);
         if (__builtin_expect(end != NULL && PLUMB_RECORD_HEADER_BYTES + bytes <=
@@ -241,12 +243,12 @@ __attribute__((noinline)) static int record_quickly(struct traced_event* traced,
     (void)probe_context, (void)filter_context
 
 /* Of an event whose records are all as long. */
-#define DEFINE_RECORD(name, write)                                                                      \
-    static int name(const struct ust_event_common* common, const char* values, void* probe_context,     \
-                    void* filter_context) {                                                             \
-        TRACED;                                                                                         \
-        if (is_led_to(traced) && __builtin_expect(write(traced, values), 1)) return UST_FILTER_REJECTS; \
-        return record_otherwise(traced, values, WHO_ASKED);                                             \
+#define DEFINE_RECORD(name, write)                                                                         \
+    static int name(const struct ust_event_common* common, const char* values, void* probe_context,        \
+                    void* filter_context) {                                                                \
+        TRACED;                                                                                            \
+        if (may_be_quick(traced) && __builtin_expect(write(traced, values), 1)) return UST_FILTER_REJECTS; \
+        return record_otherwise(traced, values, WHO_ASKED);                                                \
     }
 #define DEFINE_WORDS(name, put)           \
     DEFINE_WRITE_WORDS(write_##name, put) \
@@ -279,7 +281,7 @@ int record_one_string(const struct ust_event_common* common, const char* values,
     TRACED;
     const char* string;
     memcpy(&string, values + traced->layout.string_value * sizeof(string), sizeof(string));
-    if (is_led_to(traced) && traced->asked_from == __builtin_return_address(0) &&
+    if (may_be_quick(traced) && traced->asked_from == __builtin_return_address(0) &&
         !lies_in_frame(traced, values, string) && string != NULL && plumb_has_chunk(string)) {
         uint64_t bytes;
         const __m128i chunk = plumb_short_string(string, &bytes);

@@ -90,9 +90,19 @@ static bool is_for_one_session(uint32_t enabled) {
     return (enabled & (enabled - 1)) == 0 && enabled >> PLUMB_MAX_SESSIONS == 0;
 }
 
+/* Not where the session's clock is none that the quick sequence reads. */
 static uint64_t quick_of(uint32_t enabled) {
-    const uint64_t place = (uint64_t)__builtin_ctz(enabled) * sizeof(struct plumb_writer);
-    return place << QUICK_WRITER_SHIFT | enabled;
+    if (!is_for_one_session(enabled) || plumb_setup.rseq_offset == 0) return QUICK_IS_NOT;
+    const uint32_t session = (uint32_t)__builtin_ctz(enabled);
+    const struct plumb_writer* const writer = plumb_setup.writers + session;
+    if (__atomic_load_n(&writer->ring_count, __ATOMIC_RELAXED) == 0) return QUICK_IS_NOT;
+    return (uint64_t)(session * sizeof(*writer)) << QUICK_WRITER_SHIFT | enabled;
+}
+
+/* Threads that go this way all the time do not take the line with it from each other. */
+static void set_quick(struct traced_event* traced, uint64_t quick) {
+    if (__atomic_load_n(&traced->quick, __ATOMIC_RELAXED) != quick)
+        __atomic_store_n(&traced->quick, quick, __ATOMIC_RELAXED);
 }
 
 int record_otherwise(struct traced_event* traced, const char* values, struct asked asked) {
@@ -113,8 +123,7 @@ int record_otherwise(struct traced_event* traced, const char* values, struct ask
         emit_with_context(&traced->event, enabled, room, bytes, asked.entry);
     if (plumb_thread_self.id != reader->thread_id && plumb_thread_self.id != 0)
         reader->thread_id = plumb_thread_self.id; /* it has written something */
-    if (is_for_one_session(enabled) && plumb_setup.rseq_offset != 0)
-        __atomic_store_n(&traced->quick, quick_of(enabled), __ATOMIC_RELAXED);
+    set_quick(traced, quick_of(enabled));
     if (knows) forget_level(reader, (uintptr_t)values);
     return UST_FILTER_REJECTS;
 }

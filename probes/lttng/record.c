@@ -292,10 +292,11 @@ static void write_field(struct ust_context* context, const void* from, size_t by
     }
 }
 
-/* Up to its NUL, or `bytes_max` and what may be behind. Where the program changes it meanwhile, its length is that of what was copied. */
+/* Up to its NUL, or `bytes_max` and what may be behind; without more, nothing behind them is read. Where the program changes it meanwhile, its
+ * length is that of what was copied. */
 static void put_string(struct record* record, const struct step* step, const char* from, uint64_t bytes_max,
                        uint64_t more_bytes) {
-    if (record->is_large && from != NULL) bytes_max = strnlen(from, bytes_max);
+    if (more_bytes == 0 && from != NULL) bytes_max = strnlen(from, bytes_max);
     uint64_t room = room_to_vary(record, step, 1, from != NULL ? bytes_max : 0);
     if (room == 0 || from == NULL) {
         put_nothing(record, 1);
@@ -303,8 +304,13 @@ static void put_string(struct record* record, const struct step* step, const cha
     }
     room -= 1;
     const bool is_cut = bytes_max > room;
-    if (bytes_max + more_bytes < room) room = bytes_max + more_bytes;
-    const uint64_t copied = plumb_copy_string(record->at, from, room);
+    uint64_t copied;
+    if (more_bytes == 0) {
+        copied = plumb_copy_view(record->at, from, bytes_max, room);
+    } else {
+        if (bytes_max + more_bytes < room) room = bytes_max + more_bytes;
+        copied = plumb_copy_string(record->at, from, room);
+    }
     if (copied > room && is_cut) record->is_cut = true;
     record->at += (copied > room ? room : copied) + 1; /* its NUL is there */
 }

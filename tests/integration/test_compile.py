@@ -63,7 +63,7 @@ class Compile(unittest.TestCase):
     def test_right_arguments_compile_without_a_warning(self):
         for compiler, language in COMPILERS:
             # -pedantic minds an event without fields, before C23 and C++20.
-            pedantic = [] if language == "c" else ["-pedantic", "-Wzero-as-null-pointer-constant"]
+            pedantic = [] if language == "c" else ["-pedantic", "-Wzero-as-null-pointer-constant", "-Wold-style-cast"]
             for strict in ([], pedantic + ["-Wconversion", "-Wshadow"]):
                 done = self.run_compiler(compiler, language, program(GOOD), "-Werror", *strict, "-c", "-o", "/dev/null")
                 self.assertEqual(done.returncode, 0, f"{compiler} {strict}:\n{done.stderr}")

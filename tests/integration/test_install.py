@@ -182,6 +182,7 @@ def check_static(installed, folder, compiler):
     compile_with(compiler, flags, folder / "static-service", "main.c")
     headers = run("readelf", "-l", folder / "static-service")
     assert "INTERP" not in headers and "DYNAMIC" not in headers, "static-service is not static"
+    assert "GNU_EH_FRAME" in headers, "static-service has call stacks that can not be walked"
     record(installed, f"static-service, {compiler}", folder, [folder / "static-service"], ["buoy"])
 
 

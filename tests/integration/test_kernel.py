@@ -128,6 +128,36 @@ class Kernel(TracedProgramTest):
         self.assertGreaterEqual(read, sum(count for name, count in summary["events_by_name"].items() if ":" not in name))
         self.assertLessEqual(read, summary["kernel_events_read"])
 
+    def test_names_of_the_moment_in_each_chunk(self):
+        """Also right behind a chunk's beginning, when it is yet to be looked who is there."""
+        source = self.trace.parent / "renamed.c"
+        source.write_text("""
+            #include <stdio.h>
+            #include <sys/prctl.h>
+            #include <sys/syscall.h>
+            #include <unistd.h>
+            int main(void) {
+                for (int i = 0; i < 1000; i++) {
+                    char name[16];
+                    sprintf(name, "n%d", i);
+                    prctl(PR_SET_NAME, name);
+                    syscall(SYS_lseek, -1, i, 88);
+                    usleep(1000);
+                }
+            }""")
+        program = source.with_suffix("")
+        subprocess.run(["cc", source, "-o", program], check=True)
+        self.record("-k", "syscalls:lseek", "--rotate-period", "100ms", command=[program])
+        chunks = sorted(self.trace.glob("chunk-*"))
+        self.assertGreater(len(chunks), 4)
+        for traces in ([self.trace], chunks):
+            seen = []
+            for trace in traces:
+                shown = subprocess.run([PLUMB, "view", "--json", "-e", "syscall_entry_lseek", "--where", "whence == 88", trace], capture_output=True,
+                                       text=True, check=True)
+                seen += [(event["comm"], event["fields"]["offset"]) for event in map(json.loads, shown.stdout.splitlines())]
+            self.assertEqual(sorted(seen, key=lambda pair: pair[1]), [(f"n{i}", i) for i in range(1000)])
+
     def test_a_filter_is_not_missed_where_the_event_is_left_out(self):
         for options in (("syscalls:access if mode == 4", "!syscalls:sys_exit_access"), ("!syscalls:sys_exit_access", "syscalls:access if mode == 4")):
             told = self.record(*(word for option in options for word in ("-k", option)), "--force", command=["true"])[1]

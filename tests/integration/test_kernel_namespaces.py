@@ -45,7 +45,32 @@ static void* run(void* argument) {
     call((int)(long)argument);
     return NULL;
 }
+static void reuse_a_number(void) {
+    const int first = fork();
+    pthread_t thread;
+    if (first == 0) {
+        pthread_create(&thread, NULL, run, (void*)1L); /* its number is the next one */
+        pthread_join(thread, NULL);
+        _exit(0);
+    }
+    while (wait(NULL) > 0) {}
+    FILE* last = fopen("/proc/sys/kernel/ns_last_pid", "w");
+    fprintf(last, "%d", first);
+    fclose(last);
+    if (vfork() == 0) {
+        call(10);
+        usleep(500000);
+        call(100);
+        _exit(0);
+    }
+    while (wait(NULL) > 0) {}
+    usleep(200000);
+}
 int main(int count, char** arguments) {
+    if (count > 3) {
+        reuse_a_number();
+        return 0;
+    }
     if (count > 1) {
         call(atoi(arguments[1]));
         if (count > 2) pause();
@@ -100,6 +125,15 @@ class Namespaces(TracedProgramTest):
         said, _ = self.record("-k", "syscalls:getsid", "--", self.program)
         self.assertEqual(len(said), 221)
         self.assertEqual(self.calls(), collections.Counter(dict(said)))
+
+    def test_a_child_of_vfork_that_takes_its_time_has_its_own_number_at_once(self):
+        """Which a thread of another process had before: it is found before its maker is told of it."""
+        said, _ = self.record("-k", "syscalls:getsid", "--", self.program, "1", "2", "3")
+        (thread, _), (child, _), (_, _) = said
+        self.assertEqual(thread, child)
+        shown = subprocess.run([PLUMB, "view", "--json", "-e", "syscall_entry_getsid", self.trace], capture_output=True, text=True, check=True)
+        whose = collections.Counter((event["pid"], event["tid"]) for event in map(json.loads, shown.stdout.splitlines()))
+        self.assertEqual(whose, {(thread - 1, thread): 1, (child, child): 110})
 
     def test_fields_have_them_too_and_strangers_none(self):
         said, _ = self.record("-k", "sched:*", "-k", "syscalls:getsid", "--", self.program)

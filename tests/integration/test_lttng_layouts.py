@@ -6,13 +6,14 @@
 signals come, in sub-buffers that end all the time."""
 import collections
 import json
+import re
 import subprocess
 import sys
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
-from lttng_program import BUFFERS, PLUMB, PROGRAMS, LttngProgramTest, leave_out_if_not_built, lines_of, on_cycle_counter  # noqa: E402
+from lttng_program import BUFFERS, NEWEST, PLUMB, PROGRAMS, LttngProgramTest, leave_out_if_not_built, lines_of, on_cycle_counter  # noqa: E402
 
 LETTERS = "0123456789abcdefghijklmnopqrstuvwxyzABCD"
 
@@ -78,6 +79,21 @@ class Layouts(LttngProgramTest):
         """Then no record goes the quickest way."""
         handled = self.record_layouts(2, 500, 500, options=["--clock", "mono"])
         self.check(of_json(self.trace), 2, 500, handled)
+
+
+class Texts(LttngProgramTest):
+    def test_nothing_behind_their_end_is_read(self):
+        """Where a page ends with them, and none is behind it."""
+        for program in (PROGRAMS / "lttng_page_end", NEWEST / "lttng_page_end"):
+            if not program.exists():
+                continue
+            self.assertEqual(self.record(program), "done\n")
+            found = re.findall(r'page_end:(\w+): .*text = "([^"]*)"', "\n".join(lines_of(self.trace)))
+            sizes = [(f"array_{size}", size) for size in (1, 5, 16, 40)] + [("sequence", size) for size in range(1, 41)]
+            expected = [(name, "e" * size) for name, size in sizes] + [(name, "e" * (size - 3 if size > 2 else size)) for name, size in sizes]
+            # babeltrace2 shows an empty text as the one before.
+            self.assertEqual([pair for pair, other in zip(found, expected) if other[1]], [pair for pair in expected if pair[1]])
+            self.assertEqual(len(found), len(expected))
 
 
 if __name__ == "__main__":

@@ -438,15 +438,17 @@ class Users(unittest.TestCase):
         self.assertIn("Programs of user 65533 can not be recorded", done.stderr)
         self.assertEqual(list(elsewhere.iterdir()), [])
 
-    def test_a_program_that_is_called_root_in_its_user_namespace_leaves_roots_directory_free(self):
+    def test_a_program_goes_by_its_number_outside_of_its_user_namespace(self):
+        """In a memory that is from outside: it is its user's, and is in nobody's way."""
         become_root = [*AS_USER, "unshare", "--user", "--map-root-user"]
         if subprocess.run([*become_root, "true"], capture_output=True, check=False).returncode:
             self.skipTest("users may not make user namespaces here")
         script = 'mount -t tmpfs -o mode=1777 tmpfs /dev/shm && echo 1 | "$@" && ls /dev/shm'
-        done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", *become_root, "env",
-                               f"LD_PRELOAD={folder / PROBE.name}", PROGRAM], capture_output=True, text=True, timeout=60, check=False)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertEqual(done.stdout.split(), ["done"])
+        for become, directory in ((become_root, [f"plumb-{USER}"]), (["unshare", "--map-user=1000"], ["plumb-0"]),
+                                  ([*AS_USER, "unshare", "--user"], [])):
+            done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", *become, "env", f"LD_PRELOAD={folder / PROBE.name}", PROGRAM],
+                                  capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual((done.returncode, done.stderr, done.stdout.split()), (0, "", ["done", *directory]), become)
         anybodys = folder / "anybodys"
         anybodys.mkdir()
         anybodys.chmod(0o777)
@@ -454,7 +456,18 @@ class Users(unittest.TestCase):
         done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", *become_root, folder / PLUMB.name, "record", "-o",
                                anybodys / "trace", "true"], capture_output=True, text=True, timeout=60, check=False)
         self.assertIn("/dev/shm is not of this user namespace", done.stderr)
-        self.assertEqual(done.stdout, "")
+        self.assertNotIn("plumb-0", done.stdout)
+
+    def test_programs_in_user_namespaces_are_recorded(self):
+        for become, options in ((["unshare", "--map-user=1000"], []), (["unshare", "--map-root-user"], []),
+                                ([*AS_USER, "unshare", "--map-root-user"], ["--user", USER])):
+            shutil.rmtree(self.trace, ignore_errors=True)
+            recorder = self.start([PLUMB, "record", "-o", self.trace, "--preload", "pthread", *options, "--", "sh", "-c", '"$@"; exit $?', "sh",
+                                   *become, PROGRAM])
+            say(recorder, 100)
+            self.errors = recorder.communicate(timeout=30)[1]
+            self.assertEqual(recorder.returncode, 0, self.errors)
+            self.assertEqual(self.acquired(), 100, (become, self.errors))
 
 
 class Strangers(unittest.TestCase):

@@ -42,10 +42,25 @@ TEST_F(ThreadLivesTest, who_ended_before_his_maker_returned_is_awaited_though_so
     lives_.looked(3 * second);
     EXPECT_EQ(lives_.find(5001, 3 * second).state, State::awaited);
     EXPECT_TRUE(lives_.find(5001, 3 * second).was_looked_for);
+    EXPECT_EQ(lives_.maker_in_call(5001), 10);
     lives_.await_no_longer(5001);
     EXPECT_EQ(lives_.find(5001, 3 * second).state, State::unseen);
     lives_.returned(4 * second, shell, 11);
     EXPECT_EQ(number(5001, 3 * second), 11);
+    EXPECT_EQ(lives_.maker_in_call(5001), 0);
+}
+
+TEST_F(ThreadLivesTest, who_is_found_before_his_maker_returns_has_the_number_that_another_one_had) {
+    lives_.began(2 * second, shell, 5001, thread_flag);
+    lives_.returned(2 * second, shell, 11);
+    lives_.began(3 * second, shell, 5002, 0); /* by vfork() */
+    lives_.is(5002, 11, true, 4 * second);
+    EXPECT_EQ(number(5002, 3 * second), 11);
+    lives_.began(5 * second, 5002, 5003, 0);
+    lives_.returned(5 * second, 5002, 12);
+    lives_.returned(6 * second, shell, 11);
+    EXPECT_EQ(number(5003, 5 * second), 12);
+    EXPECT_EQ(number(5002, 6 * second), 11);
 }
 
 TEST_F(ThreadLivesTest, a_call_that_failed_is_nobodys) {

@@ -353,11 +353,11 @@
 #define PLUMB_PUT_GO_(tag, ...) PLUMB_TAG_(PLUMB_PUT_, tag)(tag, __VA_ARGS__)
 #define PLUMB_PUT_SCALAR(tag, name) plumb_put_bytes(&plumb_p, &name, sizeof(name));
 #define PLUMB_PUT_FLOAT(tag, name) plumb_put_bytes(&plumb_p, &name, sizeof(name));
-#define PLUMB_PUT_BOOL(tag, name) *plumb_p.at++ = plumb_truth_of((unsigned char)name);
-#define PLUMB_PUT_POINTER(tag, name)                              \
-    {                                                             \
-        const uint64_t plumb_address = (uint64_t)(uintptr_t)name; \
-        plumb_put_bytes(&plumb_p, &plumb_address, 8);             \
+#define PLUMB_PUT_BOOL(tag, name) *plumb_p.at++ = plumb_truth_of(name);
+#define PLUMB_PUT_POINTER(tag, name)                           \
+    {                                                          \
+        const uint64_t plumb_address = plumb_address_of(name); \
+        plumb_put_bytes(&plumb_p, &plumb_address, 8);          \
     }
 #define PLUMB_PUT_TEXT(tag, name) plumb_put_counted(&plumb_p, name, name##_bytes, 1);
 #define PLUMB_PUT_ARRAY(tag, type, name, count) plumb_put_array(&plumb_p, name, sizeof(*name) * (count));

@@ -153,6 +153,10 @@ static inline uint64_t plumb_payload_room(const struct plumb_payload* payload) {
     return payload->room < payload->most ? payload->room : payload->most;
 }
 
+static inline uint64_t plumb_address_of(const volatile void* pointer) {
+    return (uint64_t)(uintptr_t)pointer;
+}
+
 /* 0 or 1, also of a bool that was never set, or was read from damaged memory: its byte may be any, and compilers count on it. */
 static inline unsigned char plumb_truth_of(unsigned char byte) {
     __asm__("" : "+r"(byte));

@@ -121,21 +121,20 @@ static inline void plumb_rseq_clear(int64_t rseq_offset) {
 enum plumb_write_result { PLUMB_WRITTEN, PLUMB_OFF, PLUMB_SLOW };
 
 /*
- * The sequence that writes one record to one session. `load_rseq` loads the offset of struct rseq to rcx; `test_rseq` may jump to `off`
- * where there is none, as nothing has been stored yet; `is_on` jumps to `off` where the record is not to be written, and may load the writer, if
- * that is among the `outputs`; `record_bytes` puts to rax what the record takes in the ring; `compare_room` compares what is
+ * The sequence that writes one record to one session. `load_rseq` loads the offset of struct rseq to rcx; `is_on` jumps to `off`
+ * where the record is not to be written, and may load the writer, if that is among the `outputs`; `record_bytes` puts to rax what the
+ * record takes in the ring; `compare_room` compares what is
  * written with the limit; `add_length` adds the record's length, above its lower 16 bits, to ecx; `put_payload` writes what comes
  * behind the header at r9, and leaves r8 and r10 as they are; the rest are operands of them. What is cheap to load again (the offset of
  * struct rseq, the thread's own data) is not kept in registers: the caller saves fewer.
  */
 /* clang-format off */
-#define PLUMB_WRITE_SEQUENCE_OF(outputs, test_rseq, load_rseq, is_on, record_bytes, compare_room,    \
+#define PLUMB_WRITE_SEQUENCE_OF(outputs, load_rseq, is_on, record_bytes, compare_room,               \
                                 add_length, put_payload, ...)                                        \
     __asm__ volatile goto(                                                                           \
         PLUMB_RSEQ_DESCRIPTOR                                                                        \
         "leaq 3b(%%rip), %%rax\n"                                                                    \
         load_rseq                                                                                    \
-        test_rseq                                                                                    \
         "movq %%rax, %%fs:8(%%rcx)\n"                                                                \
         "1:\n"                                                                                       \
         PLUMB_RSEQ_LOOP(0)                                                                           \
@@ -198,7 +197,7 @@ enum plumb_write_result { PLUMB_WRITTEN, PLUMB_OFF, PLUMB_SLOW };
 
 /* That of a payload which lies somewhere, readable up to the next multiple of 8 bytes. */
 #define PLUMB_WRITE_SEQUENCE(load_rseq, is_on, ...)                                                  \
-    PLUMB_WRITE_SEQUENCE_OF(, , load_rseq, is_on,                                                  \
+    PLUMB_WRITE_SEQUENCE_OF(, load_rseq, is_on,                                                      \
         "leaq 23(%[payload_bytes]), %%rax\n"                                                         \
         "andq $-8, %%rax\n",                                                                         \
         PLUMB_COMPARE_ROOM,                                                                          \

@@ -1,0 +1,30 @@
+/* Traces texts that end where a page does behind which there is none: without a NUL, and with one in them. */
+#define LTTNG_UST_TRACEPOINT_CREATE_PROBES
+#define LTTNG_UST_TRACEPOINT_DEFINE
+#include "page_end.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define PAGE_BYTES 4096
+
+static void trace_all(const char* end) {
+    lttng_ust_tracepoint(page_end, array_1, end - 1);
+    lttng_ust_tracepoint(page_end, array_5, end - 5);
+    lttng_ust_tracepoint(page_end, array_16, end - 16);
+    lttng_ust_tracepoint(page_end, array_40, end - 40);
+    for (size_t bytes = 1; bytes <= 40; bytes++)
+        lttng_ust_tracepoint(page_end, sequence, end - bytes, bytes);
+}
+
+int main(void) {
+    char* const page = mmap(NULL, 2 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED || mprotect(page + PAGE_BYTES, PAGE_BYTES, PROT_NONE) != 0) return 1;
+    memset(page, 'e', PAGE_BYTES);
+    trace_all(page + PAGE_BYTES);
+    page[PAGE_BYTES - 3] = '\0';
+    trace_all(page + PAGE_BYTES);
+    puts("done");
+    return 0;
+}
