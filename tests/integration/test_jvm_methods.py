@@ -152,7 +152,7 @@ class Attached(Called):
         before = self.code()
         self.assertGreater(len(before), 40)
         for i in range(10):
-            recorder = self.attach_begin(server, "-e", "jvm:method_*", *methods_words("Calls*::*"), seconds=0.3)
+            recorder = self.attach_begin(server, "--mode", "block", "-e", "jvm:method_*", *methods_words("Calls*::*"), seconds=0.3)
             if i % 5 == 0:
                 self.wait_until_changed(before)
             self.attach_end(recorder)
