@@ -69,7 +69,7 @@ void KernelSource::remember(const std::vector<NamedThread>& named) {
     if (!is_for_chunks_) return find(named);
     named_lately_.insert(named_lately_.end(), named.begin(), named.end());
     if (named_lately_.size() > named_lately_max)
-        find_lately_named(named_lately_[named_lately_.size() - named_lately_max].timestamp);
+        find_lately_named(named_lately_[named_lately_.size() / 2].timestamp); /* not a few each time */
 }
 
 void KernelSource::find_lately_named(uint64_t until) {

@@ -16,10 +16,10 @@ void JNICALL plumb_method_thrown(JNIEnv* jni, jclass class, jobject exception, j
 struct plumb_class_output;
 bool plumb_choose_methods(struct plumb_method_wish* wish, const unsigned char* bytes, size_t length,
                           struct plumb_class_output* output);
-/* Of a class that is loaded: whether it has to be changed for that wish (`begins`), or was perhaps (`ends`; either may be NULL), or
- * has methods that came unwanted. */
-/* By the class's name. */
+/* Of a class that is loaded: by its name alone. */
 bool plumb_wish_may_concern(const struct plumb_method_wish* wish, jclass class);
+/* Whether it has to be changed for that wish (`begins`), or was perhaps (`ends`; either may be NULL), or has methods that came
+ * unwanted. */
 bool plumb_class_is_to_change(jclass class, const struct plumb_method_wish* ends,
                               struct plumb_method_wish* begins, bool unwanted);
 void plumb_tell_class_left_alone(jclass class, const char* reason);

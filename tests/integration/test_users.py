@@ -459,6 +459,8 @@ class Users(unittest.TestCase):
         self.assertNotIn("plumb-0", done.stdout)
 
     def test_programs_in_user_namespaces_are_recorded(self):
+        if subprocess.run([*AS_USER, "unshare", "--map-root-user", "true"], capture_output=True, check=False).returncode:
+            self.skipTest("users may not make user namespaces here")
         for become, options in ((["unshare", "--map-user=1000"], []), (["unshare", "--map-root-user"], []),
                                 ([*AS_USER, "unshare", "--map-root-user"], ["--user", USER])):
             shutil.rmtree(self.trace, ignore_errors=True)
@@ -468,42 +470,6 @@ class Users(unittest.TestCase):
             self.errors = recorder.communicate(timeout=30)[1]
             self.assertEqual(recorder.returncode, 0, self.errors)
             self.assertEqual(self.acquired(), 100, (become, self.errors))
-
-
-class Strangers(unittest.TestCase):
-    # Its mappings may not be seen, and it has a handler for the update signal.
-    PROGRAM = r"""
-#include <signal.h>
-#include <stdio.h>
-#include <sys/prctl.h>
-#include <unistd.h>
-static volatile sig_atomic_t heard;
-static void hear(int number) { (void)number; heard++; }
-int main(void) {
-    struct sigaction action = {.sa_handler = hear};
-    sigaction(SIGWINCH, &action, 0);
-    sigaction(SIGURG, &action, 0);
-    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    puts("ready");
-    fflush(stdout);
-    while (getchar() != EOF) {}
-    printf("%d\n", (int)heard);
-    return 0;
-}
-"""
-
-    def test_a_program_that_may_not_be_looked_at_gets_no_signal(self):
-        source, program = folder / "stranger.c", folder / "stranger"
-        source.write_text(self.PROGRAM)
-        subprocess.run([os.environ.get("CC", "cc"), "-O1", "-o", program, source], check=True)
-        with subprocess.Popen([*AS_USER, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as stranger:
-            self.assertEqual(stranger.stdout.readline(), "ready\n")
-            with tempfile.TemporaryDirectory(prefix="plumb-stranger-") as directory:
-                os.chown(directory, USER, USER)
-                done = subprocess.run([*AS_USER, folder / "plumb", "record", "-o", f"{directory}/trace", "--duration", "500ms"],
-                                      capture_output=True, text=True, timeout=60, check=False, env=ENVIRONMENT)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertEqual(stranger.communicate(timeout=60)[0], "0\n")
 
 
 if __name__ == "__main__":
