@@ -101,7 +101,7 @@ Status KernelSource::open() {
     }
     if (options_.staged) open_staged();
     if (options_.is_snapshot) {
-        find_from_ = now();
+        threads_found_.find_from(now());
         dump_ = kernel_statedump(options_.statedump);
         dumped_until_ = now();
         know_ended();
@@ -120,7 +120,7 @@ Status KernelSource::begin(Sink& sink) {
     dump_ = kernel_statedump(options_.statedump);
     dumped_until_ = now();
     owners_.know(known_threads(*dump_, options_.clock, now()), dumped_until_);
-    if (is_for_chunks_) find_dumped();
+    if (is_for_chunks_) threads_found_.find(*dump_);
     for (Cpu& cpu : cpus_)
         note_until(cpu, dumped_until_);
     Status dumped = write_dump(sink);
@@ -399,10 +399,7 @@ Status KernelSource::end(Sink& sink) {
         for (const Cpu& cpu : cpus_)
             session_.leave_out(cpu.number, cpu.counts);
         session_.leave_out_probe_hits(missed_probe_hits_);
-        std::vector<NamedThread> found;
-        for (auto& [thread_id, thread] : found_)
-            found.push_back(std::move(thread));
-        session_.taken_in().keep(std::move(found));
+        session_.taken_in().keep(threads_found_.take());
     }
     return !dumped ? dumped : !named ? named : kept;
 }
@@ -455,6 +452,8 @@ void KernelSource::add_to(DrainTotals& totals, uint64_t events_not_written) cons
     add_if_any(totals.missed, "times the kernel's buffers could not be read", failed_reads_);
     if (is_over_) add_if_any(totals.notes, text_calls_not_recorded, text_calls_without_event());
     add_if_any(totals.missed, missed_probe_hits_name, missed_probe_hits_);
+    if (const GlobalNumbers* const numbers = session_.numbers())
+        add_if_any(totals.missed, numbers_of_threads_lost, numbers->losses());
 }
 
 } // namespace plumb

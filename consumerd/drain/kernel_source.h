@@ -20,6 +20,7 @@
 #include "consumerd/drain/drain.h"
 #include "consumerd/drain/left_trace.h"
 #include "consumerd/drain/source.h"
+#include "consumerd/drain/threads_found.h"
 #include "consumerd/event/channel_event.h"
 #include "consumerd/kernel/drop_places.h"
 #include "consumerd/kernel/kernel_session.h"
@@ -69,6 +70,11 @@ inline constexpr const char* kernel_counts_gone =
 /* Of probes with texts. The kernel counts the hits of all processes, and not what does not fit into a page of its buffers. */
 inline constexpr const char* text_calls_not_recorded =
     "calls of probes with texts were not recorded: of other processes, or with more than 4,000 characters";
+
+/* In a process-id namespace. */
+inline constexpr const char* numbers_of_threads_lost =
+    "times the kernel's news of threads that begin were lost: some of them have the machine's number, and "
+    "1,000,000,000";
 
 /* `session` must live as long; its events are chosen already. */
 Result<std::unique_ptr<Drain>> drain_kernel(KernelSession& session, KernelDrainOptions options);
@@ -202,12 +208,7 @@ private:
     Status write_names(Sink& sink, uint64_t until);
     Status write_dump(Sink& sink);
     void know_ended();
-    void find(const std::vector<NamedThread>& named);
     void remember(const std::vector<NamedThread>& named);
-    void find_lately_named(uint64_t until);
-    std::vector<NamedThread> named_at(uint64_t since, const std::vector<NamedThread>& behind);
-    void find_dumped();
-    bool finds() const { return options_.is_snapshot || is_for_chunks_; }
 
     KernelSession& session_;
     KernelDrainOptions options_;
@@ -232,13 +233,9 @@ private:
     /* Until it is written, which of a snapshot is at its end: */
     std::optional<KernelStatedump> dump_;
     uint64_t dumped_until_ = 0;
-    /* Of a snapshot: threads that the one before found, and that have ended since; and those that this one found, or this chunk
-     * tells of. */
-    std::vector<NamedThread> ended_;
-    std::map<uint32_t, NamedThread> found_;
-    /* Of a chunk: what it told last, which is not yet in found_, in the order of time. */
-    std::vector<NamedThread> named_lately_;
-    uint64_t find_from_ = 0;
+    std::vector<NamedThread>
+        ended_; /* of a snapshot: threads that the one before found, and that have ended since */
+    ThreadsFound threads_found_; /* for the next snapshot or chunk */
 
     uint64_t damaged_pages_ = 0;
     uint64_t failed_reads_ = 0;

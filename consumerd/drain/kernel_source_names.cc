@@ -6,17 +6,9 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <set>
 #include <utility>
 
 namespace plumb {
-namespace {
-
-/* Far more than are told between the moment at which a recording is cut and that at which it is done. */
-constexpr size_t named_lately_max = 32'768;
-
-} // namespace
-
 std::vector<KnownThread> known_threads(const KernelStatedump& dump, const plumb_clock_page& clock,
                                        uint64_t now) {
     const uint64_t now_boottime_ns = boottime_now_ns();
@@ -34,7 +26,7 @@ std::vector<KnownThread> known_threads(const KernelStatedump& dump, const plumb_
 /* Unless events are missing in between: the number of one may have been used again by another whose beginning is among those. */
 void KernelSource::know_ended() {
     std::vector<NamedThread> before = session_.taken_in().take_kept();
-    find_dumped();
+    threads_found_.find(*dump_);
     if (has_lost_events()) return;
     std::map<uint32_t, uint64_t> since;
     for (const KnownThread& thread : known_threads(*dump_, options_.clock, now()))
@@ -49,34 +41,12 @@ void KernelSource::know_ended() {
     owners_.know(ended, 0);
 }
 
-void KernelSource::find_dumped() {
-    for (const auto& [thread_id, origin] : dump_->threads)
-        found_[thread_id] = {origin.looked_at, thread_id, origin.process_id, origin.name};
-}
-
-/* For the next snapshot or chunk: who was there at the end of this one, at the latest. */
-void KernelSource::find(const std::vector<NamedThread>& named) {
-    if (!finds()) return;
-    for (const NamedThread& thread : named) {
-        const auto found = found_.find(thread.thread_id);
-        if (thread.timestamp >= (found == found_.end() ? find_from_ : found->second.timestamp))
-            found_[thread.thread_id] = thread;
-    }
-}
-
-/* In this chunk may be told what is behind its end, which is not known yet, and the next one needs, too. */
+/* For the next snapshot or chunk. */
 void KernelSource::remember(const std::vector<NamedThread>& named) {
-    if (!is_for_chunks_) return find(named);
-    named_lately_.insert(named_lately_.end(), named.begin(), named.end());
-    if (named_lately_.size() > named_lately_max)
-        find_lately_named(named_lately_[named_lately_.size() / 2].timestamp); /* not a few each time */
-}
-
-void KernelSource::find_lately_named(uint64_t until) {
-    const auto behind = std::find_if(named_lately_.begin(), named_lately_.end(),
-                                     [=](const NamedThread& thread) { return thread.timestamp > until; });
-    find({named_lately_.begin(), behind});
-    named_lately_.erase(named_lately_.begin(), behind);
+    if (is_for_chunks_)
+        threads_found_.remember(named);
+    else if (options_.is_snapshot)
+        threads_found_.find(named);
 }
 
 /* A snapshot begins with its first event, long behind those who were taken in since the last one. */
@@ -121,35 +91,14 @@ void KernelSource::begin_line(uint64_t, const plumb_clock_page* clock) {
     begin_end(clock);
 }
 
-/* What was told until the chunk began is told once more of who is not there any more, since he may have ended behind that, and of who has
- * another name now, or had one in between. What comes of it is in front of all that the events tell. */
-std::vector<NamedThread> KernelSource::named_at(uint64_t since, const std::vector<NamedThread>& behind) {
-    std::set<uint32_t> changed;
-    for (const NamedThread& thread : behind)
-        changed.insert(thread.thread_id);
-    std::vector<NamedThread> named;
-    for (auto& [thread_id, thread] : std::exchange(found_, {})) {
-        const auto there = dump_->threads.find(thread_id);
-        if (there == dump_->threads.end() || there->second.name != thread.name || changed.contains(thread_id))
-            named.push_back({since, thread_id, thread.process_id, std::move(thread.name)});
-    }
-    return named;
-}
-
 Status KernelSource::begin_chunk(Sink& sink, uint64_t since) {
     dump_ = kernel_statedump(options_.statedump);
     dumped_until_ = now();
     for (Cpu& cpu : cpus_)
         note_until(cpu, dumped_until_);
     add_names();
-    find_lately_named(since);
-    std::vector<NamedThread> told = std::exchange(named_lately_, {});
-    const std::vector<NamedThread> taken = owners_.take(dumped_until_);
-    told.insert(told.end(), taken.begin(), taken.end());
-    std::vector<NamedThread> named = named_at(since, told);
-    find_dumped();
-    find(told);
-    named.insert(named.end(), told.begin(), told.end());
+    const std::vector<NamedThread> named =
+        threads_found_.begin_chunk(since, *dump_, owners_.take(dumped_until_));
     Status dumped = sink.write_kernel_statedump(with_named_threads(dump_->records, named));
     named_until_ = std::max(named_until_, dumped_until_);
     dump_.reset();

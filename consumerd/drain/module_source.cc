@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "consumerd/drain/channel_source.h"
+#include "consumerd/drain/threads_found.h"
 #include "consumerd/kernel/thread_owners.h"
 #include "consumerd/kernel/translator.h"
 #include "consumerd/sink/ctf_writer.h"
@@ -37,6 +38,7 @@ public:
     Status introduce_writers(Sink&) override { return ok(); }
 
     Status begin(Sink& sink) override;
+    bool keep_for_chunks() override { return is_for_chunks_ = ChannelSource::keep_for_chunks(); }
     Status begin_turn(Sink& sink) override;
     Status end_turn(Sink& sink) override;
     void begin_end(const plumb_clock_page* clock) override {
@@ -44,7 +46,10 @@ public:
     }
     Status end_chunk(Sink& sink, uint64_t until, const plumb_clock_page* clock) override;
     void begin_line(uint64_t, const plumb_clock_page* clock) override { begin_end(clock); }
-    Status begin_chunk(Sink& sink, uint64_t) override { return begin(sink); }
+    Status begin_chunk(Sink& sink, uint64_t since) override {
+        chunk_since_ = since;
+        return begin(sink);
+    }
     void tell_writers_of_chunk(DrainTotals&) const override {}
     Status end(Sink& sink) override;
 
@@ -84,6 +89,9 @@ private:
 
     std::optional<KernelStatedump> dump_; /* not written yet */
     uint64_t dumped_until_ = 0;
+    bool is_for_chunks_ = false;
+    uint64_t chunk_since_ = 0;
+    ThreadsFound threads_found_; /* for the next chunk */
     ThreadOwners owners_;
     std::vector<ThreadNote> notes_;
     uint64_t read_ = 0;                /* events */
@@ -181,12 +189,14 @@ Status ModuleSource::write_names(Sink& sink, uint64_t until) {
     owners_.add(std::exchange(notes_, {}));
     if (dump_) {
         if (until < dumped_until_) return ok();
-        Status dumped =
-            sink.write_kernel_statedump(with_named_threads(dump_->records, owners_.take(dumped_until_)));
+        const std::vector<NamedThread> named =
+            threads_found_.begin_chunk(chunk_since_, *dump_, owners_.take(dumped_until_));
+        Status dumped = sink.write_kernel_statedump(with_named_threads(dump_->records, named));
         dump_.reset();
         if (!dumped) return dumped;
     }
     const std::vector<NamedThread> named = owners_.take(until);
+    if (is_for_chunks_) threads_found_.remember(named);
     Status written = named.empty() ? ok() : sink.write_kernel_statedump(encode_named_threads(named));
     return written ? sink.tell_names_until(until) : written;
 }

@@ -9,7 +9,9 @@ namespace plumb {
 void ThreadOwners::know(const std::vector<KnownThread>& threads, uint64_t time) {
     for (const KnownThread& thread : threads) {
         origins_.insert_or_assign({thread.thread_id, thread.since}, Origin{thread.process_id, true, 0});
-        if (thread.looked_at != 0) sights_.push_back({thread.looked_at, thread.thread_id, thread.process_id});
+        if (thread.looked_at == 0) continue;
+        sights_.push_back({thread.looked_at, thread.thread_id, thread.process_id});
+        looked_at_[thread.thread_id] = thread.looked_at;
     }
     looked_until_ = time;
 }
@@ -85,6 +87,17 @@ void ThreadOwners::forget_before(uint32_t thread_id, uint64_t time) {
     origins_.erase(origins_.lower_bound({thread_id, 0}), origins_.lower_bound({thread_id, time}));
 }
 
+/* In front of what that look found, and behind it: it may be the new name, from a moment before the thread had it. */
+void ThreadOwners::tell_old_name(ThreadNote& note, uint32_t process, std::vector<NamedThread>& named) const {
+    const auto looked = looked_at_.find(note.thread_id);
+    uint64_t since = note.timestamp;
+    if (looked != looked_at_.end() && looked->second < note.timestamp) {
+        since = looked->second + 1;
+        named.push_back({looked->second, note.thread_id, process, note.old_name});
+    }
+    named.push_back({since, note.thread_id, process, std::move(note.old_name)});
+}
+
 std::vector<NamedThread> ThreadOwners::take(uint64_t until) {
     std::stable_sort(held_.begin(), held_.end(),
                      [](const ThreadNote& a, const ThreadNote& b) { return a.timestamp < b.timestamp; });
@@ -104,12 +117,16 @@ std::vector<NamedThread> ThreadOwners::take(uint64_t until) {
             origins_.insert_or_assign({note->thread_id, note->timestamp}, Origin{process, true, 0});
             is_first = true;
         }
-        if (is_first && !note->is_new && note->old_name != note->name)
-            named.push_back({note->timestamp, note->thread_id, process, std::move(note->old_name)});
+        if (is_first && !note->is_new && note->old_name != note->name) tell_old_name(*note, process, named);
         named.push_back({note->timestamp, note->thread_id, process, std::move(note->name)});
     }
     held_.erase(held_.begin(), note);
-    if (until > looked_until_) told_.clear(); /* nobody else is older */
+    if (until > looked_until_) { /* nobody else is older */
+        told_.clear();
+        looked_at_.clear();
+    }
+    std::stable_sort(named.begin(), named.end(),
+                     [](const NamedThread& a, const NamedThread& b) { return a.timestamp < b.timestamp; });
     return named;
 }
 

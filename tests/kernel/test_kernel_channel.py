@@ -88,7 +88,7 @@ RENAMED = """
 i=0
 while [ $i -lt 150 ]; do sleep 1000 & sleepers="$sleepers $!"; i=$((i + 1)); done
 renamer & renamer=$!
-plumb record -q --kernel-by {by} -o $RESULTS/trace -a -k task:task_rename -k task:task_newtask -k syscalls:getppid --duration 1s
+plumb record -q --kernel-by {by} -o $RESULTS/trace -a -k task:task_rename -k task:task_newtask -k syscalls:getppid {options}
 status=$?
 kill $renamer $sleepers
 exit $status
@@ -223,7 +223,8 @@ class KernelChannel(GuestTests):
                             "-o", folder / program], check=True)
             guest.add(folder / program, f"/bin/{program}")
         for by in ("module", "tracefs"):
-            guest.step(f"renamed_by_{by}", RENAMED.format(by=by))
+            guest.step(f"renamed_by_{by}", RENAMED.format(by=by, options="--duration 1s"))
+            guest.step(f"renamed_in_chunks_by_{by}", RENAMED.format(by=by, options="--duration 3s --rotate-period 500ms"))
         guest.step("example", EXAMPLE)
         guest.step("swapped", SWAPPED)
         guest.step("killed", KILLED)
@@ -289,29 +290,36 @@ class KernelChannel(GuestTests):
         self.assertNotIn("", switched)
         self.assertGreater(switched["busybox"] + switched["sh"], CHILDREN)
 
+    def check_names(self, events):
+        names, begun, wrong, right = {}, set(), [], Counter()
+        for event in events: # before its first one here
+            if event["event"] == "task_rename":
+                names.setdefault(event["fields"].get("pid", event["tid"]), event["fields"]["oldcomm"])
+        for event in events:
+            thread, fields = event["tid"], event["fields"]
+            if event["event"] == "task_newtask":
+                names[fields["pid"]] = fields["comm"]
+                begun.add(fields["pid"])
+            if thread in names and event["event"] != "task_rename": # that is shown under the new name
+                kind = "begun" if thread in begun else "old"
+                right[kind] += names[thread] == event.get("comm")
+                if names[thread] != event.get("comm"):
+                    wrong.append((names[thread], event.get("comm"), event["event"], thread, event["timestamp_ns"]))
+            if event["event"] == "task_rename":
+                names[fields.get("pid", thread)] = fields["newcomm"]
+        print(right, len(wrong))
+        self.assertEqual(wrong[:3], [])
+        self.assertGreater(min(right["begun"], right["old"]), 50)
+
     def test_names_are_those_of_their_time_from_the_first_event_on(self):
         for by in ("module", "tracefs"):
-            names, begun, wrong, right = {}, set(), [], Counter()
-            trace = self.left_by(f"renamed_by_{by}") / "trace"
-            events = self.events(trace)
-            for event in events: # before its first one here
-                if event["event"] == "task_rename":
-                    names.setdefault(event["fields"].get("pid", event["tid"]), event["fields"]["oldcomm"])
-            for event in events:
-                thread, fields = event["tid"], event["fields"]
-                if event["event"] == "task_newtask":
-                    names[fields["pid"]] = fields["comm"]
-                    begun.add(fields["pid"])
-                if thread in names and event["event"] != "task_rename": # that is shown under the new name
-                    kind = "begun" if thread in begun else "old"
-                    right[kind] += names[thread] == event.get("comm")
-                    if names[thread] != event.get("comm"):
-                        wrong.append((names[thread], event.get("comm"), event["event"], thread, event["timestamp_ns"]))
-                if event["event"] == "task_rename":
-                    names[fields.get("pid", thread)] = fields["newcomm"]
-            print(by, right, len(wrong))
-            self.assertEqual(wrong[:3], [])
-            self.assertGreater(min(right["begun"], right["old"]), 50)
+            self.check_names(self.events(self.left_by(f"renamed_by_{by}") / "trace"))
+
+    def test_names_are_those_of_their_time_in_each_chunk_alone(self):
+        for by in ("module", "tracefs"):
+            chunks = sorted((self.left_by(f"renamed_in_chunks_by_{by}") / "trace").glob("chunk-*"))
+            self.assertGreater(len(chunks), 3)
+            self.check_names([event for chunk in chunks for event in self.events(chunk)])
 
     def test_each_call_lies_between_the_events_around_it(self):
         by_thread = defaultdict(list)

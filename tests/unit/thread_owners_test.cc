@@ -57,6 +57,20 @@ TEST_F(ThreadOwnersTest, KnowTheProcessOfAThreadThatWasThere) {
     expect(for_ever, {{20, 101, 100, "worker"}, {21, 100, 100, "server"}});
 }
 
+/* The look read the time, then he was renamed, and then it read his name. */
+TEST_F(ThreadOwnersTest, TellTheOldNameAroundALookThatFoundTheNewOne) {
+    owners.know({{100, 100, 1, 5}, {101, 100, 2, 8}}, 10);
+    owners.add({renamed(7, 100, "new"), renamed(8, 101, "before it was looked"), renamed(9, 100, "newer"),
+                renamed(12, 101, "behind")});
+    expect(for_ever, {{5, 100, 100, "old"},
+                      {6, 100, 100, "old"},
+                      {7, 100, 100, "new"},
+                      {8, 101, 100, "old"},
+                      {8, 101, 100, "before it was looked"},
+                      {9, 100, 100, "newer"},
+                      {12, 101, 100, "behind"}});
+}
+
 TEST_F(ThreadOwnersTest, GiveANewThreadTheProcessOfItsMaker) {
     owners.add({thread_began(20, 102, 101), thread_began(21, 103, 102), renamed(22, 103, "late")});
     expect(for_ever, {{20, 102, 100, "thread"}, {21, 103, 100, "thread"}, {22, 103, 100, "late"}});
