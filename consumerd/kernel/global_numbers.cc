@@ -144,7 +144,10 @@ void GlobalNumbers::take(const RawEvent& event) {
 /* Twice: see TracefsReader::read(). */
 void GlobalNumbers::read() {
     for (int times = 0; times < 2; times++)
-        if (!reader_->read([this](const RawEvent& event) { take(event); })) lives_.lost();
+        if (!reader_->read([this](const RawEvent& event) { take(event); })) {
+            lives_.lost();
+            losses_++;
+        }
 }
 
 /* Most of those who begin on the machine may be of no concern. */

@@ -18,6 +18,7 @@
 
 #include <plumb/abi/clock_page.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -47,6 +48,8 @@ public:
     /* What we call the thread that had the machine's number at that time: looked for, if it may be there. */
     std::uint32_t here(std::uint32_t thread, std::uint64_t time);
     std::uint32_t here_now(std::uint32_t thread);
+    /* How often events of who begins were lost: threads of then are called as those who are not seen. */
+    std::uint64_t losses() const { return losses_; }
 
 private:
     explicit GlobalNumbers(std::unique_ptr<TracefsReader> reader);
@@ -62,6 +65,7 @@ private:
 
     std::mutex mutex_;
     std::unique_ptr<TracefsReader> reader_;
+    std::atomic<std::uint64_t> losses_ = 0;
     ThreadLives lives_;
     std::size_t lives_looked_at_; /* as many as there may be before it is looked who is not seen */
     std::map<std::uint32_t, std::uint32_t> own_numbers_; /* of our threads that ask: here -> the machine's */

@@ -5,6 +5,8 @@
 #include "consumerd/kernel/tracefs.h"
 #include "consumerd/kernel/tracing_instances.h"
 
+#include <fmt/format.h>
+
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -14,6 +16,13 @@
 #include <utility>
 
 namespace plumb {
+
+/* Of each CPU. A recorder may be away for some tenths of a second, and a program begin ten thousands of threads in one; many CPUs share
+ * what a few would have alone. */
+static std::size_t buffer_kib(const std::vector<std::string>& cpus) {
+    constexpr std::size_t all_kib = 64 * 1024, most_kib = 4096, least_kib = 512;
+    return std::clamp(all_kib / std::max<std::size_t>(cpus.size(), 1), least_kib, most_kib);
+}
 
 std::uint16_t raw_type(const RawEvent& event) {
     std::uint16_t type = 0;
@@ -50,12 +59,13 @@ Result<std::unique_ptr<TracefsReader>> TracefsReader::open(Place place) {
 Status TracefsReader::configure() {
     if (Status off = write_tracefs(path("tracing_on"), "0"); !off) return off;
     if (Status set = write_tracefs(path("trace_clock"), place_.clock); !set) return set;
-    if (Status set = write_tracefs(path("buffer_size_kb"), "512"); !set) return set;
+    const auto names = list_directory(path("per_cpu"));
+    if (!names) return names.error();
+    if (Status set = write_tracefs(path("buffer_size_kb"), fmt::format("{}", buffer_kib(*names))); !set)
+        return set;
     set_own_options(path_);
     (void)write_tracefs(path("options/overwrite"), "1"); /* what is lost is told in the pages then */
     (void)write_tracefs(path("buffer_percent"), "0");    /* who waits is woken by the first */
-    const auto names = list_directory(path("per_cpu"));
-    if (!names) return names.error();
     for (const std::string& name : *names) {
         const std::string file = path("per_cpu/" + name + "/trace_pipe_raw");
         FileDescriptor raw(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
