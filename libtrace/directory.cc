@@ -53,6 +53,66 @@ uint32_t known_number(uint32_t user_id) {
     return load_relaxed(known_elsewhere.user_id) == user_id ? load_relaxed(known_elsewhere.number) : user_id;
 }
 
+// The kernel's.
+struct linux_dirent64 {
+    uint64_t d_ino;
+    int64_t d_off;
+    unsigned short d_reclen;
+    unsigned char d_type;
+    char d_name[1];
+};
+
+// PLUMB_USER_HAS_NO_NUMBER: it is no name of a user's directory.
+uint32_t number_of_name(const char* name) {
+    constexpr char prefix[] = "plumb-";
+    for (size_t i = 0; i < sizeof(prefix) - 1; i++)
+        if (name[i] != prefix[i]) return PLUMB_USER_HAS_NO_NUMBER;
+    const char* const digits = name + sizeof(prefix) - 1;
+    uint64_t number = 0;
+    const char* at = digits;
+    for (; *at >= '0' && *at <= '9' && at - digits < 10; at++)
+        number = number * 10 + static_cast<uint64_t>(*at - '0');
+    const bool is_number = at != digits && *at == '\0' && number < PLUMB_USER_HAS_NO_NUMBER;
+    return is_number ? static_cast<uint32_t>(number) : PLUMB_USER_HAS_NO_NUMBER;
+}
+
+bool is_directory_of(uint32_t user_id, uint32_t number) {
+    char path[64];
+    directory_path(path, number);
+    struct stat info;
+    return sys::status_of(path, &info) == 0 && is_private(info, S_IFDIR, user_id);
+}
+
+// What a namespace within another one does not know its owner can tell: a directory that is there and his has his number outside. Of
+// one whom nobody knows here it can not be told whether it is his.
+uint32_t number_of_own_directory(uint32_t user_id) {
+    const OpenFile memory("/dev/shm", directory_flags);
+    if (memory.number() < 0 || user_id == PLUMB_USER_UNKNOWN) return PLUMB_USER_HAS_NO_NUMBER;
+    constexpr uint32_t reads_max = 64; // of some 30 names each
+    alignas(linux_dirent64) char entries[1024];
+    for (uint32_t i = 0; i < reads_max; i++) {
+        const long bytes = sys::call(SYS_getdents64, memory.number(), entries, sizeof(entries));
+        if (bytes <= 0) break;
+        for (long at = 0; at < bytes;) {
+            const auto* const entry = reinterpret_cast<const linux_dirent64*>(entries + at);
+            const uint32_t number = number_of_name(entry->d_name);
+            if (number != PLUMB_USER_HAS_NO_NUMBER && is_directory_of(user_id, number)) return number;
+            at += entry->d_reclen;
+        }
+    }
+    return PLUMB_USER_HAS_NO_NUMBER;
+}
+
+OpenFile open_elsewhere(uint32_t user_id, uint32_t number, bool may_make) {
+    store_relaxed(known_elsewhere.number, number);
+    store_relaxed(known_elsewhere.user_id, user_id);
+    char path[64];
+    directory_path(path, number);
+    OpenFile directory(path, directory_flags);
+    return directory.number() == -ENOENT && may_make ? make_directory(path)
+                                                     : static_cast<OpenFile&&>(directory);
+}
+
 OpenFile open_in_shared_memory(uint32_t user_id) {
     char path[64];
     directory_path(path, user_id);
@@ -60,14 +120,12 @@ OpenFile open_in_shared_memory(uint32_t user_id) {
     store_relaxed(known_elsewhere.user_id, PLUMB_USER_HAS_NO_NUMBER);
     if (directory.number() != -ENOENT && directory.number() != -EACCES) return directory;
     const uint32_t number = number_in_shared_memory(user_id);
-    if (number == PLUMB_USER_HAS_NO_NUMBER) return directory;
     if (number == user_id)
         return directory.number() == -ENOENT ? make_directory(path) : static_cast<OpenFile&&>(directory);
-    store_relaxed(known_elsewhere.number, number);
-    store_relaxed(known_elsewhere.user_id, user_id);
-    directory_path(path, number);
-    directory = OpenFile(path, directory_flags);
-    return directory.number() == -ENOENT ? make_directory(path) : static_cast<OpenFile&&>(directory);
+    const uint32_t own = number_of_own_directory(user_id);
+    if (own != PLUMB_USER_HAS_NO_NUMBER) return open_elsewhere(user_id, own, false);
+    if (number == PLUMB_USER_HAS_NO_NUMBER) return directory;
+    return open_elsewhere(user_id, number, true);
 }
 
 // Whoever starts a machine has no filter, and can not look for one before /proc is there. The first process of a container may

@@ -29,17 +29,28 @@ std::optional<std::uint64_t> mount_namespace_of(const std::string& process) {
     return info.st_ino;
 }
 
-std::optional<std::uint64_t> device_of(int fd) {
-    struct stat info {};
-    if (::fstat(fd, &info) != 0) return {};
-    return info.st_dev;
+SharedMemoryFolder folder_of(const struct stat& info) {
+    return {info.st_dev, info.st_ino};
 }
 
-/* Cheaper than to open it, and good enough to ask whether it is what was opened: as long as that is open, its number is no other's. */
-bool has_memory(std::uint32_t process_id, std::uint64_t device) {
+/* Cheaper than to open it, and good enough to ask whether it is what was opened: as long as that is open, its numbers are no other's. */
+bool has_memory(std::uint32_t process_id, std::uint64_t key) {
     struct stat info {};
     return ::stat(fmt::format("{}/root/dev/shm", proc_folder(process_id)).c_str(), &info) != 0 ||
-           info.st_dev == device;
+           folder_of(info).key() == key;
+}
+
+/* File systems of the kernel's own, which keep nobody waiting who looks for names there. */
+constexpr std::uint64_t of_disks[] = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,       BTRFS_SUPER_MAGIC,
+                                      F2FS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, RAMFS_MAGIC};
+
+bool is_of_disk(std::uint64_t type) {
+    return std::find(std::begin(of_disks), std::end(of_disks), type) != std::end(of_disks);
+}
+
+std::uint64_t type_of(int fd) {
+    struct statfs file_system {};
+    return ::fstatfs(fd, &file_system) == 0 ? static_cast<std::uint64_t>(file_system.f_type) : 0;
 }
 
 /* "dev/shm" in its root: links are followed as the container's own processes follow them. */
@@ -51,13 +62,18 @@ FileDescriptor open_shared_memory(std::uint32_t process_id) {
     how.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
     how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
     FileDescriptor found(static_cast<int>(::syscall(SYS_openat2, root.get(), "dev/shm", &how, sizeof(how))));
-    struct statfs file_system {};
-    if (found.is_open() && (::fstatfs(found.get(), &file_system) != 0 || file_system.f_type != TMPFS_MAGIC))
-        found.reset();
+    const std::uint64_t type = found.is_open() ? type_of(found.get()) : 0;
+    if (type != TMPFS_MAGIC && !is_of_disk(type)) found.reset();
     return found;
 }
 
 } // namespace
+
+std::string Container::why_not() const {
+    return type_of(shared_memory_.get()) == TMPFS_MAGIC
+               ? ""
+               : "their /dev/shm is a folder of a disk, and Plumb's memory has to be in a tmpfs";
+}
 
 std::string Container::path() const {
     return fmt::format("/proc/self/fd/{}", shared_memory_.get());
@@ -74,19 +90,22 @@ bool Container::is_shown_by_its_process() const {
 std::shared_ptr<const Container> Container::called(std::uint64_t mount_namespace) const {
     FileDescriptor again(::fcntl(shared_memory_.get(), F_DUPFD_CLOEXEC, 0));
     if (!again.is_open()) return nullptr;
-    return std::make_shared<const Container>(device_, process_id_, mount_namespace, std::move(again));
+    return std::make_shared<const Container>(folder_, process_id_, mount_namespace, std::move(again));
 }
 
 std::shared_ptr<const Container> ContainerSearch::look_into(std::uint32_t process_id,
                                                             std::uint64_t mount_namespace) {
     if (known_.size() >= containers_max) return nullptr;
     FileDescriptor opened = open_shared_memory(process_id);
-    const auto device = opened.is_open() ? device_of(opened.get()) : std::nullopt;
-    struct stat ours {};
-    if (!device || ::stat("/dev/shm", &ours) != 0 || *device == ours.st_dev) return nullptr;
+    struct stat its {
+    }, ours{};
+    if (!opened.is_open() || ::fstat(opened.get(), &its) != 0 || ::stat("/dev/shm", &ours) != 0 ||
+        folder_of(its) == folder_of(ours))
+        return nullptr;
+    const SharedMemoryFolder folder = folder_of(its);
     for (const auto& [other, container] : known_) /* that of one which several namespaces share */
-        if (container && container->device() == *device) return container;
-    return std::make_shared<const Container>(*device, process_id, mount_namespace, std::move(opened));
+        if (container && container->key() == folder.key()) return container;
+    return std::make_shared<const Container>(folder, process_id, mount_namespace, std::move(opened));
 }
 
 std::shared_ptr<const Container> ContainerSearch::of_process(std::uint32_t process_id) {
@@ -95,15 +114,15 @@ std::shared_ptr<const Container> ContainerSearch::of_process(std::uint32_t proce
     if (!ours || !its || *its == *ours) return nullptr;
     /* The kernel gives a new namespace the number of one that has just gone. */
     if (const auto known = known_.find(*its);
-        known != known_.end() && known->second && has_memory(process_id, known->second->device()))
+        known != known_.end() && known->second && has_memory(process_id, known->second->key()))
         return known->second;
     return known_[*its] = look_into(process_id, *its);
 }
 
 /* Under the number by which it was called. */
-std::shared_ptr<const Container> ContainerSearch::find(std::uint64_t device, std::uint64_t mount_namespace) {
+std::shared_ptr<const Container> ContainerSearch::find(std::uint64_t key, std::uint64_t mount_namespace) {
     const auto found = std::find_if(known_.begin(), known_.end(), [&](const auto& each) {
-        return each.second && each.second->device() == device;
+        return each.second && each.second->key() == key;
     });
     if (found == known_.end()) return nullptr;
     const std::shared_ptr<const Container> container = found->second;

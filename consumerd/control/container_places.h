@@ -20,17 +20,30 @@
 
 namespace plumb {
 
+/* A /dev/shm: it may be a folder in another one's file system, as that of a Flatpak application is in ours. */
+struct SharedMemoryFolder {
+    std::uint64_t device = 0;
+    std::uint64_t inode = 0;
+
+    /* The kernel's numbers of devices have 32 bits, those of a tmpfs's files begin with 1. */
+    std::uint64_t key() const { return inode << 32 | device; }
+    bool operator==(const SharedMemoryFolder&) const = default;
+};
+
 /* The shared memory of one. */
 class Container {
 public:
-    Container(std::uint64_t device, std::uint32_t process_id, std::uint64_t mount_namespace,
+    Container(SharedMemoryFolder folder, std::uint32_t process_id, std::uint64_t mount_namespace,
               FileDescriptor shared_memory)
-        : device_(device),
+        : folder_(folder),
           process_id_(process_id),
           mount_namespace_(mount_namespace),
           shared_memory_(std::move(shared_memory)) {}
 
-    std::uint64_t device() const { return device_; } /* which it is */
+    std::uint64_t key() const { return folder_.key(); } /* which it is */
+    std::uint64_t device() const { return folder_.device; }
+    /* Why nothing is recorded there; empty: nothing is in the way. */
+    std::string why_not() const;
     std::uint64_t mount_namespace() const { return mount_namespace_; }
     /* The same, by another of its namespaces; nothing if there is no descriptor left. */
     std::shared_ptr<const Container> called(std::uint64_t mount_namespace) const;
@@ -41,7 +54,7 @@ public:
     bool is_shown_by_its_process() const;
 
 private:
-    std::uint64_t device_;
+    SharedMemoryFolder folder_;
     std::uint32_t process_id_;
     std::uint64_t mount_namespace_;
     FileDescriptor shared_memory_;
@@ -53,7 +66,7 @@ public:
     /* Where a process of it looks; nothing if that is where ours do, or it can not be seen. */
     std::shared_ptr<const Container> of_process(std::uint32_t process_id);
     /* One that another search found before; nothing if all() has not found it. */
-    std::shared_ptr<const Container> find(std::uint64_t device, std::uint64_t mount_namespace);
+    std::shared_ptr<const Container> find(std::uint64_t key, std::uint64_t mount_namespace);
     /* All that there are: a look at each process. */
     std::vector<std::shared_ptr<const Container>> all();
 

@@ -70,7 +70,7 @@ std::vector<UserPlace> places_of(uid_t user_id) {
 }
 
 std::tuple<uid_t, DirectoryKeeper, std::uint64_t, uid_t> UserPlace::key() const {
-    return {user_id, keeper, container ? container->device() : 0, user_there};
+    return {user_id, keeper, container ? container->key() : 0, user_there};
 }
 
 std::string shown_path_of(const UserPlace& place) {

@@ -92,7 +92,7 @@ Json place_as_json(const DescribedPlace& place) {
                    {"user", place.user_id},
                    {"user_there", place.user_there},
                    {"keeper", place.keeper == DirectoryKeeper::module ? "module" : "shm"}};
-    if (place.device != 0) object["device"] = place.device;
+    if (place.memory != 0) object["memory"] = place.memory;
     if (place.mount_namespace != 0) object["mount_namespace"] = place.mount_namespace;
     return object;
 }
@@ -152,7 +152,7 @@ void read_users(const Json& object, SessionDescription& session, Members& member
         place.user_there = of_place.small_number("user_there", 0);
         place.keeper = of_place.text("keeper", "shm") == "module" ? DirectoryKeeper::module
                                                                   : DirectoryKeeper::shared_memory;
-        place.device = of_place.number("device", 0);
+        place.memory = of_place.number("memory", 0);
         place.mount_namespace = of_place.number("mount_namespace", 0);
         place.folder = of_place.text("folder");
         if (!place.folder.starts_with("ust-") || place.folder.find('/') != std::string::npos)

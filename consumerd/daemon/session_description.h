@@ -33,7 +33,7 @@ struct DescribedRule {
 struct DescribedPlace {
     uid_t user_id = 0, user_there = 0;
     DirectoryKeeper keeper = DirectoryKeeper::shared_memory;
-    std::uint64_t device = 0, mount_namespace = 0; /* of a container's /dev/shm; 0: it is ours */
+    std::uint64_t memory = 0, mount_namespace = 0; /* Container::key() of a /dev/shm; 0: it is ours */
     std::string folder{};                          /* in each chunk */
     bool operator==(const DescribedPlace& other) const = default;
 };

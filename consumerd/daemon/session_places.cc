@@ -31,7 +31,7 @@ const std::string found_late =
 DescribedPlace described(const UserPlace& place) {
     DescribedPlace words{place.user_id, place.user_there, place.keeper};
     if (place.container) {
-        words.device = place.container->device();
+        words.memory = place.container->key();
         words.mount_namespace = place.container->mount_namespace();
     }
     return words;
@@ -45,7 +45,7 @@ bool is_at(const DescribedPlace& words, const UserPlace& place) {
 }
 
 std::string in_words(const DescribedPlace& words) {
-    if (words.device == 0) return programs_at({words.user_id, words.keeper, {}, words.user_there});
+    if (words.memory == 0) return programs_at({words.user_id, words.keeper, {}, words.user_there});
     return fmt::format("Programs of user {} in the container with mount namespace {}", words.user_id,
                        words.mount_namespace);
 }
@@ -128,8 +128,8 @@ void SessionRecording::take_over_places() {
     for (auto each = awaited_places_.begin(); each != awaited_places_.end();) {
         const DescribedPlace words = each->words;
         UserPlace place{words.user_id, words.keeper, {}, words.user_there};
-        if (words.device != 0) place.container = containers_.find(words.device, words.mount_namespace);
-        const bool is_there = words.device == 0 || place.container != nullptr;
+        if (words.memory != 0) place.container = containers_.find(words.memory, words.mount_namespace);
+        const bool is_there = words.memory == 0 || place.container != nullptr;
         const auto taken = is_there ? places_->take_over(place, words.folder, each->left)
                                     : Result<Report>(Error("The container is gone.").as(ENOENT));
         const int number = taken ? 0 : taken.error().number();
@@ -166,8 +166,8 @@ void SessionRecording::give_up_places() {
     (void)containers_.all();
     for (const DescribedPlace& words : description_.places) {
         UserPlace place{words.user_id, words.keeper, {}, words.user_there};
-        if (words.device != 0) place.container = containers_.find(words.device, words.mount_namespace);
-        if (words.device != 0 && !place.container) continue;
+        if (words.memory != 0) place.container = containers_.find(words.memory, words.mount_namespace);
+        if (words.memory != 0 && !place.container) continue;
         if (const auto directory = UserDirectory::open_existing(place))
             (void)stop_keeping(*directory, description_.cookie).has_value();
     }

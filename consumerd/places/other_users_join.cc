@@ -140,7 +140,7 @@ void OtherUsers::retire_containers(const std::vector<std::shared_ptr<const Conta
     for (auto part = parts_.begin(); part != parts_.end();) {
         const auto& container = part->place.container;
         const bool is_there = !container || std::any_of(there.begin(), there.end(), [&](const auto& known) {
-            return known->device() == container->device();
+            return known->key() == container->key();
         });
         const bool was_vanishing = std::exchange(part->is_vanishing, !is_there);
         if (is_there || !was_vanishing) {
@@ -279,6 +279,8 @@ Result<Report> OtherUsers::tried(const UserPlace& place, Result<Report> begun) {
 }
 
 Result<Report> OtherUsers::begin(const UserPlace& place, const ChannelConfig& config) {
+    if (const std::string why = place.container ? place.container->why_not() : ""; !why.empty())
+        return Error("{}.", why).hint("Mount a tmpfs there, as container engines do.");
     if (options_.flight_recorder && place.user_id == ::geteuid())
         return Error("A flight recorder keeps the events of one place alone, and this program looks in "
                      "another one: it began before "

@@ -344,6 +344,32 @@ class Containers(unittest.TestCase):
             self.assertEqual(numbers[process], list(range(numbers[process][0], count)))
         self.assertEqual(numbers[behind[0].process][0], 0)
 
+    def bound(self, folder):
+        """What starts a program whose /dev/shm is that folder."""
+        folder.mkdir()
+        folder.chmod(0o1777)
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        return [*CONTAINER, "sh", "-c", f'mount --bind {folder} /dev/shm && exec "$@"', "sh"]
+
+    def test_a_memory_that_is_a_folder_of_ours_is_one_of_its_own(self):
+        """As that of a Flatpak application."""
+        ticker = Ticker(self, *self.bound(Path(f"/dev/shm/folder-{os.getpid()}")))
+        recorder = self.start(["--all-users", "-e", "ticker:*"])
+        self.wait_for_events_of_container(1)
+        count = ticker.end()
+        recorder.send_signal(signal.SIGINT)
+        self.assertIsNotNone(self.finish(recorder), self.errors)
+        numbers = self.numbers_by_process()[ticker.process]
+        self.assertEqual(numbers, list(range(numbers[0], count)))
+
+    def test_a_memory_on_a_disk_is_told(self):
+        ticker = Ticker(self, *self.bound(self.folder / "disk"))
+        for options in (["--all-users"], ["-p", ticker.process]):
+            shutil.rmtree(self.trace, ignore_errors=True)
+            self.record(*options, "--duration", "3s")
+            self.assertIn("their /dev/shm is a folder of a disk", self.errors)
+            self.assertNotIn("start it again", self.errors)
+
     def wait_for_events_of_container(self, number):
         """Until there are some of so many containers in the trace."""
         for _ in range(400):

@@ -445,7 +445,8 @@ class Users(unittest.TestCase):
             self.skipTest("users may not make user namespaces here")
         script = 'mount -t tmpfs -o mode=1777 tmpfs /dev/shm && echo 1 | "$@" && ls /dev/shm'
         for become, directory in ((become_root, [f"plumb-{USER}"]), (["unshare", "--map-user=1000"], ["plumb-0"]),
-                                  ([*AS_USER, "unshare", "--user"], [])):
+                                  ([*AS_USER, "unshare", "--user"], []), ([*become_root, "unshare", "--user", "--map-root-user"], []),
+                                  ([*become_root, "unshare", "--user", "--map-user=1000"], [])):
             done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", *become, "env", f"LD_PRELOAD={folder / PROBE.name}", PROGRAM],
                                   capture_output=True, text=True, timeout=60, check=False)
             self.assertEqual((done.returncode, done.stderr, done.stdout.split()), (0, "", ["done", *directory]), become)
@@ -462,7 +463,9 @@ class Users(unittest.TestCase):
         if subprocess.run([*AS_USER, "unshare", "--map-root-user", "true"], capture_output=True, check=False).returncode:
             self.skipTest("users may not make user namespaces here")
         for become, options in ((["unshare", "--map-user=1000"], []), (["unshare", "--map-root-user"], []),
-                                ([*AS_USER, "unshare", "--map-root-user"], ["--user", USER])):
+                                ([*AS_USER, "unshare", "--map-root-user"], ["--user", USER]),
+                                ([*AS_USER, *["unshare", "--map-root-user"] * 3], ["--user", USER]),
+                                ([*AS_USER, "unshare", "--map-root-user", "unshare", "--map-user=60003"], ["--user", USER])):
             shutil.rmtree(self.trace, ignore_errors=True)
             recorder = self.start([PLUMB, "record", "-o", self.trace, "--preload", "pthread", *options, "--", "sh", "-c", '"$@"; exit $?', "sh",
                                    *become, PROGRAM])

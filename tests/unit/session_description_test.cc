@@ -35,7 +35,7 @@ Json whole() {
         "directory": {"inode": 1, "device": 2, "made_ns": 3}, "ending": true,
         "rules_off_since": [{"event": "old:*"}],
         "ring_places": [{"position": 4096, "told": [1]}, {"position": 18446744073709551615, "told": [5]}],
-        "places": [{"folder": "ust-1000", "user": 1000, "user_there": 0, "keeper": "module", "device": 7,
+        "places": [{"folder": "ust-1000", "user": 1000, "user_there": 0, "keeper": "module", "memory": 7,
                     "mount_namespace": 8},
                    {"folder": "ust-2", "user": 2, "user_there": 2, "keeper": "shm"}]})");
 }

@@ -35,13 +35,16 @@ static inline uint32_t plumb_user_outside(const char* map, uint32_t bytes, uint3
 
 /* By which number the user's directory is named in a shared memory that belongs to `owner`; PLUMB_USER_HAS_NO_NUMBER: that can not be known, as
  * of who has no number outside. One that belongs to the root of outside is one from there, or may be, and so is one of whose owner nothing is
- * known here: there, everybody goes by his number outside. */
+ * known here: there, everybody goes by his number outside. The map tells that of the namespace around this one, and no more: who is its
+ * root is root of where the memory is from only if that is his, as in one namespace alone. */
 static inline uint32_t plumb_user_in_shared_memory(const char* map, uint32_t bytes, uint32_t owner,
                                                    uint32_t user_id) {
     const uint32_t owner_outside = plumb_user_outside(map, bytes, owner);
     const bool is_from_outside =
         owner == PLUMB_USER_UNKNOWN || owner_outside == 0 || owner_outside == PLUMB_USER_HAS_NO_NUMBER;
-    return is_from_outside ? plumb_user_outside(map, bytes, user_id) : user_id;
+    const uint32_t number = plumb_user_outside(map, bytes, user_id);
+    if (!is_from_outside) return user_id;
+    return number == 0 && owner != user_id ? PLUMB_USER_HAS_NO_NUMBER : number;
 }
 
 #endif
