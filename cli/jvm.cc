@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/processes.h"
+#include "cli/jvm_flags.h"
 #include "cli/preload.h"
 
 #include <fmt/format.h>
@@ -96,16 +97,29 @@ Result<bool> maps_file_named(std::uint32_t process_id, std::string_view name) {
     return maps->find(name) != std::string::npos;
 }
 
+Status is_jvm(std::uint32_t process_id) {
+    const auto has_library = maps_file_named(process_id, "/libjvm.so");
+    if (!has_library && (has_library.error().number() == EACCES || has_library.error().number() == EPERM))
+        return has_library.error()
+            .with("Whether process {} is a Java virtual machine can not be seen", process_id)
+            .hint("Record it as its own user, or as root.");
+    if (!has_library) return has_library.error().with("Process {}", process_id);
+    if (!*has_library)
+        return Error("Process {} is no Java virtual machine: it has no libjvm.so.", process_id);
+    return ok();
+}
+
+/* As the JVM itself says, or, to who may not ask it, its command line and environment. */
+bool is_attaching_forbidden(std::uint32_t process_id) {
+    if (const auto flag = jvm_flag(process_id, "DisableAttachMechanism")) return *flag;
+    for (const char* const place : {"cmdline", "environ"})
+        if (jvm_file(process_id, place).find("+DisableAttachMechanism") != std::string::npos) return true;
+    return false;
+}
+
 /* SIGQUIT asks a JVM to listen, if the file is there. One that does not attach answers with a list of its threads on its
  * output, one without a handler ends. */
 Status may_be_asked(std::uint32_t process_id) {
-    const auto is_jvm = maps_file_named(process_id, "/libjvm.so");
-    if (!is_jvm && (is_jvm.error().number() == EACCES || is_jvm.error().number() == EPERM))
-        return is_jvm.error()
-            .with("Whether process {} is a Java virtual machine can not be seen", process_id)
-            .hint("Record it as its own user, or as root.");
-    if (!is_jvm) return is_jvm.error().with("Process {}", process_id);
-    if (!*is_jvm) return Error("Process {} is no Java virtual machine: it has no libjvm.so.", process_id);
     const auto status = process_status(process_id);
     if (!status) return status.error();
     if (!catches(*status, SIGQUIT))
@@ -114,10 +128,12 @@ Status may_be_asked(std::uint32_t process_id) {
                      "by which it is asked to attach.",
                      process_id)
             .hint("Start it with `plumb record --jvm -- java ...`.");
-    for (const char* const place : {"cmdline", "environ"})
-        if (jvm_file(process_id, place).find("+DisableAttachMechanism") != std::string::npos)
-            return Error("The JVM of process {} was started with -XX:+DisableAttachMechanism.", process_id)
-                .hint("Start it with `plumb record --jvm -- java ...`.");
+    if (status->state == 'T' || status->state == 't')
+        return Error("The JVM of process {} is stopped, so it can not answer.", process_id)
+            .hint("Let it go on (`kill -CONT {}`).", process_id);
+    if (is_attaching_forbidden(process_id))
+        return Error("The JVM of process {} was started with -XX:+DisableAttachMechanism.", process_id)
+            .hint("Start it with `plumb record --jvm -- java ...`.");
     return ok();
 }
 
@@ -126,24 +142,43 @@ bool is_socket(const std::string& path) {
     return ::lstat(path.c_str(), &found) == 0 && S_ISSOCK(found.st_mode);
 }
 
+/* It is taken away wherever it is by then: no path of the process's leads there when that has ended. */
+class AttachFile {
+public:
+    AttachFile(FileDescriptor folder, std::string name)
+        : folder_(std::move(folder)), name_(std::move(name)) {}
+    AttachFile(AttachFile&&) = default;
+    ~AttachFile() {
+        if (folder_.is_open()) ::unlinkat(folder_.get(), name_.c_str(), 0);
+    }
+    void leave() { folder_.reset(); }
+
+private:
+    FileDescriptor folder_;
+    std::string name_;
+};
+
 /* In the process's own folder, or, where that can not be written, in its /tmp: both are looked into. */
-Result<std::string> make_attach_file(const std::string& folder, std::uint32_t number) {
+Result<AttachFile> make_attach_file(const std::string& process, std::uint32_t number) {
+    const std::string name = fmt::format(".attach_pid{}", number);
     for (const char* const place : {"cwd", "root/tmp"}) {
-        const std::string path = fmt::format("{}/{}/.attach_pid{}", folder, place, number);
-        const int file = ::open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600);
+        FileDescriptor folder(
+            ::open(fmt::format("{}/{}", process, place).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+        const int file =
+            ::openat(folder.get(), name.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (file < 0 && errno != EEXIST) continue;
         if (file >= 0) ::close(file);
-        return path;
+        return AttachFile(std::move(folder), name);
     }
-    return Error::from_errno(errno, "Could not make .attach_pid{} in the process's folder, nor in its /tmp",
-                             number);
+    return Error::from_errno(errno, "Could not make {} in the process's folder, nor in its /tmp", name);
 }
 
 /* Has the JVM listen, if it does not yet. */
 Status begin_listening(std::uint32_t process_id, const std::string& folder, std::uint32_t number,
                        const std::string& path) {
-    if (is_socket(path)) return ok();
-    const auto asked = make_attach_file(folder, number);
+    if (is_socket(path)) return ok(); /* as that of one with -Xrs is from its start on */
+    if (const Status may = may_be_asked(process_id); !may) return may.error();
+    auto asked = make_attach_file(folder, number);
     if (!asked) return asked.error();
     const bool was_sent = ::kill(static_cast<pid_t>(process_id), SIGQUIT) == 0;
     const int error = errno;
@@ -151,13 +186,17 @@ Status begin_listening(std::uint32_t process_id, const std::string& folder, std:
         if (!process_start_boottime_ns(process_id)) break;
         ::usleep(jvm_attach_look_us);
     }
-    ::unlink(asked->c_str());
     if (!was_sent) return Error::from_errno(error, "Could not signal process {}", process_id);
     if (is_socket(path)) return ok();
     if (!process_start_boottime_ns(process_id))
         return Error("Process {} ended before its JVM answered.", process_id);
+    /* It would answer with a list of its threads when it comes to it. */
+    asked->leave();
     return Error("The JVM of process {} did not answer within 10 s ({} is not there).", process_id, path)
-        .hint("It may be stopped, or have ended.");
+        .hint("It may be very busy, or frozen. What it was asked by, .attach_pid{} in its folder or in /tmp, "
+              "is left for it: "
+              "try again when it goes on.",
+              number);
 }
 
 /* Each word ends with a NUL. The answer is a number in a line, and what the command says. */
@@ -218,7 +257,7 @@ static Result<std::string> load_into_jvm(std::uint32_t process_id, const std::st
         return Error("What is asked of the agent has {} bytes, and a JVM takes {}.", options.size(),
                      jvm_argument_bytes_max)
             .hint("Name fewer methods, with fewer words.");
-    if (const Status may = may_be_asked(process_id); !may) return may.error();
+    if (const Status is = is_jvm(process_id); !is) return is.error();
     const std::string folder = fmt::format("/proc/{}", process_id);
     if (!sees_same_file(folder, agent))
         return Error("The JVM of process {} has another root, in which {} is not the same file.", process_id,

@@ -5,15 +5,9 @@
 #include "agent.h"
 #include "java_frames.h"
 #include "methods.h"
+#include "recordings.h"
 
 #include <string.h>
-
-/* A bit for each session, whether it wants all of the event or what fulfils a condition. */
-static uint32_t sessions_of_event(const struct plumb_event* event) {
-    const uint32_t enabled = __atomic_load_n(&event->enabled, __ATOMIC_RELAXED);
-    return (enabled | enabled >> PLUMB_MAX_SESSIONS) & ((1u << PLUMB_MAX_SESSIONS) - 1);
-}
-#define SESSIONS_OF(event) sessions_of_event(&plumb_event_jvm__##event)
 
 static bool group_is_on[PLUMB_GROUP_COUNT];
 static bool group_is_refused[PLUMB_GROUP_COUNT]; /* until nobody wants it any more */
@@ -215,7 +209,7 @@ static void tell_what_is_there(JNIEnv* jni, bool threads_were_off) {
     const struct listeners now = listeners_now(), before = told_to;
     told_to = now;
     if (group_is_on[PLUMB_THREADS] && (threads_were_off || (now.threads & ~before.threads) != 0))
-        plumb_threads_tell_running(jni);
+        plumb_threads_tell_running(jni, threads_were_off);
     if (group_is_on[PLUMB_COMPILED_METHODS] && (now.methods & ~before.methods) != 0)
         (*jvmti)->GenerateEvents(jvmti, JVMTI_EVENT_COMPILED_METHOD_LOAD);
     if (group_is_on[PLUMB_GENERATED_CODE] && (now.code & ~before.code) != 0)

@@ -8,6 +8,8 @@
  */
 #include "methods.h"
 
+#include "recordings.h"
+
 enum { thread_bits = 12 };
 
 /* Never 0, and no other one of this thread. */
@@ -25,6 +27,10 @@ static uint64_t duration_of(uint64_t token, uint64_t now_ns) {
     return wrapped_ns >> thread_bits;
 }
 
+static bool is_before(uint64_t token, uint64_t time_ns) {
+    return (int64_t)((token >> thread_bits << thread_bits) - (time_ns << thread_bits)) < 0;
+}
+
 /* The first one is enough to be given back. */
 static void came_unwanted(struct plumb_known_method* method) {
     if (!__atomic_exchange_n(&method->came_unwanted, true, __ATOMIC_RELAXED)) plumb_methods_came_unwanted();
@@ -38,6 +44,7 @@ jlong JNICALL plumb_method_enter(JNIEnv* jni, jclass class, jint number) {
         return 0;
     }
     if (plumb_is_own_thread()) return 0;
+    plumb_see_recordings(SESSIONS_OF(method_entry) | SESSIONS_OF(method_exit));
     const uint64_t token = new_token(plumb_monotonic_ns());
     plumb_trace(jvm, method_entry, token, method->class_name.at, method->class_name.bytes, method->method.at,
                 method->method.bytes, method->signature.at, method->signature.bytes);
@@ -48,7 +55,7 @@ jlong JNICALL plumb_method_enter(JNIEnv* jni, jclass class, jint number) {
 static __thread uint64_t last_told;
 
 static void tell_exit(const struct plumb_known_method* method, uint64_t token, struct plumb_text exception) {
-    if (last_told == token) return;
+    if (last_told == token || !plumb_were_recordings_seen(SESSIONS_OF(method_exit), is_before, token)) return;
     last_told = token;
     plumb_trace(jvm, method_exit, token, method->class_name.at, method->class_name.bytes, method->method.at,
                 method->method.bytes, method->signature.at, method->signature.bytes,

@@ -5,6 +5,7 @@
  * Behind the wait nothing is asked of the JVM: an exception may be pending then.
  */
 #include "agent.h"
+#include "recordings.h"
 
 #include <time.h>
 
@@ -30,11 +31,13 @@ struct begun_park {
     uint64_t id;
     int64_t timeout_ns;
     uint64_t began_ns;
+    uint32_t newest; /* recording that was told */
     struct plumb_blocker blocker;
 };
 
 static void begin_park(JNIEnv* jni, bool is_absolute, jlong time, struct begun_park* begun) {
     begun->id = plumb_next_id();
+    begun->newest = plumb_newest_recording(SESSIONS_OF(park) | SESSIONS_OF(parked));
     begun->timeout_ns = is_absolute ? left_until_ms(time) : time;
     plumb_blocker_of_this_thread(jni, &begun->blocker);
     const struct plumb_blocker* const blocker = &begun->blocker;
@@ -52,6 +55,7 @@ static bool has_timed_out(bool is_absolute, jlong time, uint64_t waited_ns) {
 }
 
 static void end_park(bool is_absolute, jlong time, const struct begun_park* begun) {
+    if (!plumb_was_recorded(SESSIONS_OF(parked), begun->newest)) return;
     const uint64_t now_ns = plumb_monotonic_ns();
     const uint64_t waited_ns =
         begun->began_ns != 0 && now_ns > begun->began_ns ? now_ns - begun->began_ns : 0;

@@ -120,10 +120,14 @@ static void forget_thread(uintptr_t vm_thread) {
     free(known);
 }
 
-static void remember_thread(const struct thread_facts* facts) {
-    if (facts->vm_thread == 0) return;
+/* Whether it was known before: one that begins while it is asked who is there is told by whoever comes first. */
+static bool remember_thread(const struct thread_facts* facts) {
+    if (facts->vm_thread == 0) return false;
     struct known_thread* const known = malloc(sizeof(*known) + facts->name.text.bytes);
-    if (!known) return forget_thread(facts->vm_thread);
+    if (!known) {
+        forget_thread(facts->vm_thread);
+        return false;
+    }
     known->vm_thread = facts->vm_thread;
     known->vm = facts->vm;
     known->java_thread_id = facts->java_thread_id;
@@ -135,7 +139,9 @@ static void remember_thread(const struct thread_facts* facts) {
     known->next = before ? before->next : NULL;
     *place = known;
     plumb_unlock(&table_lock);
+    const bool was_known = before && before->java_thread_id == facts->java_thread_id;
     free(before);
+    return was_known;
 }
 
 void plumb_threads_forget_all(void) {
@@ -162,9 +168,10 @@ void JNICALL plumb_on_thread_start(jvmtiEnv* jvmti, JNIEnv* jni, jthread thread)
     if (!is_told()) return;
     struct thread_facts facts;
     read_facts(jni, thread, &facts);
-    remember_thread(&facts);
-    plumb_trace(jvm, thread_start, facts.java_thread_id, facts.name.text.at, facts.name.text.bytes,
-                facts.group.text.at, facts.group.text.bytes, facts.daemon);
+    const bool is_told_as_running = remember_thread(&facts) && plumb_enabled(jvm, thread_running);
+    if (!is_told_as_running)
+        plumb_trace(jvm, thread_start, facts.java_thread_id, facts.name.text.at, facts.name.text.bytes,
+                    facts.group.text.at, facts.group.text.bytes, facts.daemon);
     release_facts(&facts);
     plumb_came_unwanted(PLUMB_THREADS);
 }
@@ -192,7 +199,7 @@ static bool is_this_thread(JNIEnv* jni, jthread thread) {
     return is_same;
 }
 
-void plumb_threads_tell_running(JNIEnv* jni) {
+void plumb_threads_tell_running(JNIEnv* jni, bool is_first) {
     jvmtiEnv* const jvmti = plumb_jvm.jvmti;
     jint count = 0;
     jthread* threads = NULL;
@@ -202,11 +209,13 @@ void plumb_threads_tell_running(JNIEnv* jni) {
         read_facts(jni, threads[i], &facts);
         /* One that has ended by now would not be forgotten any more. */
         if (facts.vm_thread != 0 && !(plumb_is_own_thread() && is_this_thread(jni, threads[i]))) {
-            remember_thread(&facts);
+            const bool was_known = remember_thread(&facts);
             if ((uintptr_t)read_field(jni, threads[i], &eetop_field) != facts.vm_thread)
                 forget_thread(facts.vm_thread);
-            plumb_trace(jvm, thread_running, facts.java_thread_id, facts.vm.os_thread_id, facts.name.text.at,
-                        facts.name.text.bytes, facts.group.text.at, facts.group.text.bytes, facts.daemon);
+            if (!(is_first && was_known && plumb_enabled(jvm, thread_start)))
+                plumb_trace(jvm, thread_running, facts.java_thread_id, facts.vm.os_thread_id,
+                            facts.name.text.at, facts.name.text.bytes, facts.group.text.at,
+                            facts.group.text.bytes, facts.daemon);
         }
         release_facts(&facts);
         (*jni)->DeleteLocalRef(jni, threads[i]);

@@ -188,12 +188,6 @@ class Attached(InFolder):
             self.assertIn("is no Java virtual machine", errors)
             self.assertIsNone(sleeper.poll())
             sleeper.kill()
-        for option, expected in (("-Xrs", "SIGQUIT"), ("-XX:+DisableAttachMechanism", "+DisableAttachMechanism")):
-            server = self.serve("Serves", option)
-            status, _, errors = self.attach(server, 1)
-            self.assertNotEqual(status, 0)
-            self.assertIn(expected, errors)
-            self.finish(server)
 
 
 if __name__ == "__main__":
