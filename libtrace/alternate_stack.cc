@@ -3,6 +3,8 @@
 // a SIGSEGV that does not come. Our update signal would, so its handler leaves alternate stacks alone from then on. Threads of
 // runtimes whose own stacks are tiny, for which it runs on alternate stacks otherwise, bring large ones.
 //
+// On others one fits, and a handler that traces, but a call stack is not walked there: SIGSTKSZ has been 8 KB for thirty years.
+//
 // So sigaltstack() stands in front of the C library's. Who goes to the kernel by syscall() or an instruction of his own is not
 // heard; but every update looks at the stack of the thread that it runs in, the first one of the thread that begins.
 #include "next.h"
@@ -22,14 +24,29 @@ constexpr uint64_t frame_bytes_unknown = 4096 - handler_bytes;
 
 uint32_t too_small_ones; // there is or was one, in any thread
 
+constexpr uint64_t small_bytes = 16 * 1024;
+uint32_t small_ones; // likewise
+
 } // namespace
 
 bool are_alternate_stacks_left() {
     return load_seq_cst(too_small_ones) != 0;
 }
 
+// Who has none that is small pays a load for it.
+bool has_stack_left(uint64_t bytes) {
+    if (load_relaxed(small_ones) == 0) return true;
+    const Permit permit;
+    stack_t now = {};
+    if (!permit.given() || sys::call(SYS_sigaltstack, nullptr, &now) != 0 || (now.ss_flags & SS_ONSTACK) == 0)
+        return true;
+    return reinterpret_cast<uintptr_t>(&now) - reinterpret_cast<uintptr_t>(now.ss_sp) >= bytes;
+}
+
 void look_at_alternate_stack(const stack_t& stack) {
-    if ((stack.ss_flags & SS_DISABLE) != 0 || load_relaxed(too_small_ones) != 0) return;
+    if ((stack.ss_flags & SS_DISABLE) != 0) return;
+    if (stack.ss_size < small_bytes && load_relaxed(small_ones) == 0) store_relaxed(small_ones, 1u);
+    if (load_relaxed(too_small_ones) != 0) return;
     const uint64_t frame_bytes = sys::auxiliary(type_of_frame_bytes);
     if (stack.ss_size >= (frame_bytes != 0 ? frame_bytes : frame_bytes_unknown) + handler_bytes) return;
     if (!runtime.initialised) return store_seq_cst(too_small_ones, 1u); // before there is a handler
@@ -82,7 +99,7 @@ int pass_on_and_look(const stack_t* stack, stack_t* before) {
 extern "C" __attribute__((visibility("default"))) int sigaltstack(const stack_t* stack,
                                                                   stack_t* before) __THROW {
     using namespace plumb;
-    const bool is_told = stack == nullptr || are_alternate_stacks_left();
+    const bool is_told = stack == nullptr || (are_alternate_stacks_left() && load_relaxed(small_ones) != 0);
     return is_told ? pass_on(stack, before) : pass_on_and_look(stack, before);
 }
 

@@ -177,6 +177,7 @@ void leave_alternate_stacks(); // from now on it runs where the signal finds the
 // alternate_stack.cc
 void look_at_alternate_stack(const stack_t& stack); // of this thread, now or soon
 bool are_alternate_stacks_left();
+bool has_stack_left(uint64_t bytes); // below the caller; true, too, where that can not be known
 
 // vfork.cc
 void join_vfork(); // of the runtime that is in front, if that is another one; by a constructor

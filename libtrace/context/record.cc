@@ -22,13 +22,15 @@ namespace {
 constexpr uint32_t plain_bytes_max = 96; // of everything but the call stack
 constexpr uint32_t stack_head_bytes = 3; // why it ends, and the count
 constexpr uint32_t small_bytes = 1024;   // on the writer's stack
-constexpr uint32_t slack_bytes = 8;      // zeros up to the next word
+constexpr uint32_t walk_bytes = 4608; // of it, beside these, where tables are read, and all that comes behind
+constexpr uint32_t slack_bytes = 8;   // zeros up to the next word
 
 // The program may be another one by now, and what stands in it anything: then nothing is published, but it is written here.
 struct Wanted {
     uint32_t context;
     uint32_t depth;
     uint32_t payload_limit;
+    bool may_walk = true;
 
     explicit Wanted(const condition::Program& program)
         : context(load_relaxed(program.context)),
@@ -133,7 +135,8 @@ bool put_stack(const Wanted& wanted, uint32_t session, const Payload& payload, B
     const uint32_t room = used < wanted.payload_limit ? (wanted.payload_limit - used) / 8 : 0;
     const uint32_t count_max = room < wanted.depth ? room : wanted.depth;
     buffer.skip(stack_head_bytes);
-    const Walked walked = walk_stack(payload.entry, session, buffer.at(), count_max);
+    const Walked walked = wanted.may_walk ? walk_stack(payload.entry, session, buffer.at(), count_max)
+                                          : Walked{0, PLUMB_CALLSTACK_UNABLE};
     buffer.skip(walked.count * 8);
     const bool is_cut = walked.end == PLUMB_CALLSTACK_DEEPER && count_max < wanted.depth;
     head[0] = static_cast<unsigned char>(is_cut ? PLUMB_CALLSTACK_CUT : walked.end);
@@ -194,8 +197,9 @@ bool write_large(const Wanted& wanted, const Gate& gate, plumb_event& event, uin
 
 bool write(const condition::Program& program, const Gate& gate, plumb_event& event, uint32_t session,
            const Payload& payload) {
-    const Wanted wanted(program);
-    if (wanted.bytes_max() + payload.bytes <= small_bytes && !payload.is_large)
+    Wanted wanted(program);
+    wanted.may_walk = !wanted.has_stack() || has_stack_left(walk_bytes + small_bytes);
+    if (wanted.may_walk && wanted.bytes_max() + payload.bytes <= small_bytes && !payload.is_large)
         return write_small(wanted, gate, event, session, payload);
     return write_large(wanted, gate, event, session, payload);
 }

@@ -169,5 +169,44 @@ int main(void) {
         return recorder
 
 
+class CallStacksOnSmallOnes(TracedProgramTest):
+    """In a handler on 8 KB, of which its frame takes 3 where registers are wide. Behind it there is nothing."""
+    PROGRAM = """
+#define _GNU_SOURCE
+#include <plumb/tracepoint.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+PLUMB_EVENT(small, step, (i32, number), (string, text))
+static int number;
+static void on_user(int signal) { (void)signal; plumb_trace(small, step, number++, "on a small stack"); }
+int main(int count, char** arguments) {
+    const size_t bytes = (size_t)atoi(arguments[count - 1]), guard = 65536;
+    char* room = mmap(NULL, guard + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(room, guard, PROT_NONE);
+    const stack_t stack = {.ss_sp = room + guard, .ss_size = bytes};
+    if (sigaltstack(&stack, NULL) != 0) return 1;
+    struct sigaction action = {.sa_handler = on_user, .sa_flags = SA_ONSTACK};
+    sigaction(SIGUSR1, &action, NULL);
+    for (int i = 0; i < 100; i++) raise(SIGUSR1);
+    return 0;
+}
+"""
+
+    def ends_at(self, stack_bytes):
+        done = subprocess.run([PLUMB, "record", "-q", "--force", "--context", "callstack", "-o", self.trace, "--", self.program, str(stack_bytes)],
+                              capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), stack_bytes)
+        shown = subprocess.run([PLUMB, "view", "--json", "-e", "small:*", self.trace], capture_output=True, text=True, check=True)
+        events = [json.loads(line) for line in shown.stdout.splitlines()]
+        self.assertEqual([event["fields"]["number"] for event in events], list(range(100)))
+        return {event["event_context"]["callstack_user_end"]["label"] for event in events}
+
+    def test_they_are_walked_where_there_is_room(self):
+        for stack_bytes in (5632, 6656, 7680, 8192, 9216, 12288):
+            self.assertLessEqual(self.ends_at(stack_bytes), {"unable", "whole"})
+        self.assertEqual(self.ends_at(65536), {"whole"})
+
+
 if __name__ == "__main__":
     unittest.main()
