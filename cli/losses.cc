@@ -243,9 +243,10 @@ std::string not_switched_on_text(const NamedCount& missing) {
         missing.name == "heap"
             ? fmt::format("{} of descriptions of events", size_text(usual_heap_bytes_min))
             : fmt::format("{} kinds of events", with_commas(usual.event_slots - PLUMB_EVENT_ID_FIRST));
-    return fmt::format("{} not_switched_on (a session has room for {}: choose fewer with -e, or record the "
-                       "others in a session of their own)",
-                       counted(missing.count, "event"), room);
+    return fmt::format(
+        "{} not_switched_on, each counted as often as its program tried (a session has room for {}: "
+        "choose fewer with -e, or record the others in a session of their own)",
+        counted(missing.count, "event"), room);
 }
 
 std::string cut_text(std::uint64_t count) {
@@ -253,7 +254,9 @@ std::string cut_text(std::uint64_t count) {
         "{} cut (recorded with a string, text or sequence shortened, since no event is longer "
         "than 65,528 bytes, or than a quarter of a sub-buffer: where sub-buffers are smaller "
         "than 256K, a larger --subbuf-size helps; or since it had no buffer for one of more than "
-        "some 200 bytes, as in a program with a seccomp filter)",
+        "some 200 bytes, as in a program with a seccomp filter; or without some of its fields, as an "
+        "LTTng-UST event "
+        "of more than 32)",
         counted(count, "event"));
 }
 

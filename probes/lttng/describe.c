@@ -2,7 +2,7 @@
  * LTTng's description of an event becomes Plumb's, with the steps by which its probe function's writes become a payload.
  *
  * What Plumb's descriptions have no place for: more than 32 fields (those behind are left out, and each record counts as cut), integers
- * of other than 1, 2, 4 or 8 bytes (shown as their bytes), arrays of more than 65,535 elements (become sequences, cut), bases 2
+ * of other than 1, 2, 4 or 8 bytes (shown as their bytes), arrays of more than some 64,000 bytes in all (become sequences, cut), bases 2
  * and 8 (shown in base 10), enumerations with more names than a description has room for (the field is an integer), what type
  * of bytes a blob has (shown as bytes in base 16), model_emf_uri.
  */
@@ -30,6 +30,7 @@ struct description {
     uint32_t step_count;
     uint32_t more_bytes;
     uint32_t label_bytes;
+    uint32_t array_bytes;
     bool is_cut;
     bool has_failed;
 };
@@ -194,6 +195,14 @@ static void add_enum(struct description* to, const char* name, const struct ust_
 
 /* ---- arrays and sequences ---- */
 
+/* Whether an event holds it beside its other arrays, as what it is: a sequence may be cut. */
+static bool is_held(struct description* to, uint64_t bytes) {
+    const uint32_t bytes_max = LARGE_ROOM_BYTES - 1024; /* beside all other fields */
+    if (bytes > bytes_max - to->array_bytes) return false;
+    to->array_bytes += (uint32_t)bytes;
+    return true;
+}
+
 static void add_array(struct description* to, const char* name, const struct ust_array* array) {
     const struct ust_integer* const element = (const struct ust_integer*)array->element;
     const uint32_t size = element->size_bits / 8;
@@ -203,7 +212,7 @@ static void add_array(struct description* to, const char* name, const struct ust
         to->more_bytes += 1;
         return;
     }
-    if (!is_plumb_size(size) || array->length > UINT16_MAX) {
+    if (!is_plumb_size(size) || array->length > UINT16_MAX || !is_held(to, (uint64_t)size * array->length)) {
         new_field(to, name, PLUMB_FIELD_SEQUENCE, is_plumb_size(size) ? size : 1)->flags = flags_of(element);
         add_step(to, STEP_SEQUENCE, is_plumb_size(size) ? size : 1, is_swapped(element));
         to->more_bytes += 2;
@@ -236,7 +245,7 @@ static void add_variable_bytes(struct description* to, const char* name) {
 }
 
 static void add_fixed_blob(struct description* to, const char* name, const struct ust_fixed_blob* blob) {
-    if (blob->length > UINT16_MAX)
+    if (blob->length > UINT16_MAX || !is_held(to, blob->length))
         add_variable_bytes(to, name);
     else
         add_bytes(to, name, blob->length);

@@ -94,6 +94,17 @@ class Texts(LttngProgramTest):
             # babeltrace2 shows an empty text as the one before.
             self.assertEqual([pair for pair, other in zip(found, expected) if other[1]], [pair for pair in expected if pair[1]])
             self.assertEqual(len(found), len(expected))
+            self.check_long_ones()
+
+    def check_long_ones(self):
+        shown = subprocess.run([PLUMB, "view", "--json", "-e", "page_end:long_*", self.trace], capture_output=True, text=True, check=True)
+        events = {event["event"]: event["fields"] for event in map(json.loads, shown.stdout.splitlines())}
+        self.assertEqual({name: fields["number"] for name, fields in events.items()}, {"page_end:long_array": 7, "page_end:long_arrays": 8})
+        array = events["page_end:long_array"]["bytes"]
+        self.assertGreater(len(array), 60000)
+        self.assertEqual(array, [i % 251 for i in range(len(array))])
+        self.assertEqual(events["page_end:long_arrays"]["first"], [i % 251 for i in range(30000)])
+        self.assertGreater(len(events["page_end:long_arrays"]["second"]), 10000)
 
 
 if __name__ == "__main__":

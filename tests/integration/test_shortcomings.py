@@ -39,7 +39,7 @@ class Shortcomings(TracedProgramTest):
         times, rest = divmod(summary["not_switched_on"]["event_slots"], KINDS - ROOM)
         self.assertEqual((times > 0, rest), (True, 0))  # counted each time that the program tries
         self.assertFalse(summary["complete"])
-        self.assertIn(" events not_switched_on (a session has room for 4,095 kinds of events", done.stderr)
+        self.assertIn(" events not_switched_on, each counted as often as its program tried (a session has room for 4,095 kinds of events", done.stderr)
         self.assertNotIn("Nothing was lost", done.stderr)
         self.assertIn(" events not_switched_on", self.plumb("view", "--summary", self.trace).stdout)
 

@@ -18,6 +18,15 @@ static void trace_all(const char* end) {
         lttng_ust_tracepoint(page_end, sequence, end - bytes, bytes);
 }
 
+/* More than a record holds. */
+static void trace_long_ones(void) {
+    static unsigned char bytes[65536] __attribute__((aligned(8)));
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (unsigned char)(i % 251);
+    lttng_ust_tracepoint(page_end, long_array, bytes, 7);
+    lttng_ust_tracepoint(page_end, long_arrays, bytes, 8);
+}
+
 int main(void) {
     char* const page = mmap(NULL, 2 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED || mprotect(page + PAGE_BYTES, PAGE_BYTES, PROT_NONE) != 0) return 1;
@@ -25,6 +34,7 @@ int main(void) {
     trace_all(page + PAGE_BYTES);
     page[PAGE_BYTES - 3] = '\0';
     trace_all(page + PAGE_BYTES);
+    trace_long_ones();
     puts("done");
     return 0;
 }

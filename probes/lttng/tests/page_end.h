@@ -1,5 +1,5 @@
 /*
- * Texts of which no NUL is the end.
+ * Texts of which no NUL is the end, and arrays that no record holds.
  */
 #undef LTTNG_UST_TRACEPOINT_PROVIDER
 #define LTTNG_UST_TRACEPOINT_PROVIDER page_end
@@ -23,6 +23,13 @@ TEXT_EVENT(16)
 TEXT_EVENT(40)
 LTTNG_UST_TRACEPOINT_EVENT(page_end, sequence, LTTNG_UST_TP_ARGS(const char*, text, size_t, bytes),
                            LTTNG_UST_TP_FIELDS(lttng_ust_field_sequence_text(char, text, text, size_t, bytes)))
+LTTNG_UST_TRACEPOINT_EVENT(page_end, long_array, LTTNG_UST_TP_ARGS(const unsigned char*, bytes, int, number),
+                           LTTNG_UST_TP_FIELDS(lttng_ust_field_array(unsigned char, bytes, bytes, 65528)
+                                                   lttng_ust_field_integer(int, number, number)))
+LTTNG_UST_TRACEPOINT_EVENT(page_end, long_arrays, LTTNG_UST_TP_ARGS(const unsigned char*, bytes, int, number),
+                           LTTNG_UST_TP_FIELDS(lttng_ust_field_array(unsigned char, first, bytes, 30000)
+                                                   lttng_ust_field_array(short, second, (const short*)bytes, 20000)
+                                                       lttng_ust_field_integer(int, number, number)))
 /* clang-format on */
 
 #endif
