@@ -53,7 +53,8 @@ TEST(UserMap, in_a_memory_from_outside_everybody_has_his_number_there) {
     EXPECT_EQ(in_memory_of(rootless, nobody, 0), 1000u);
     EXPECT_EQ(in_memory_of(rootless, nobody, 33), 100032u);
     EXPECT_EQ(in_memory_of("", nobody, nobody), none);
-    EXPECT_EQ(in_memory_of(callers, nobody, 1000), none); /* root of a namespace around it, and not where the memory is from */
+    EXPECT_EQ(in_memory_of(callers, nobody, 1000),
+              none); /* root of a namespace around it, and not where the memory is from */
     EXPECT_EQ(in_memory_of(machines, nobody, 0), none);
 }
 
