@@ -1,4 +1,4 @@
-/* Traces texts that end where a page does behind which there is none: without a NUL, and with one in them. */
+/* Traces texts that end where a page does behind which there is none: without a NUL, and with one in them. With an argument, long arrays. */
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #define LTTNG_UST_TRACEPOINT_DEFINE
 #include "page_end.h"
@@ -27,14 +27,18 @@ static void trace_long_ones(void) {
     lttng_ust_tracepoint(page_end, long_arrays, bytes, 8);
 }
 
-int main(void) {
+int main(int count, char** arguments) {
+    (void)arguments;
+    if (count > 1) {
+        trace_long_ones();
+        return 0;
+    }
     char* const page = mmap(NULL, 2 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED || mprotect(page + PAGE_BYTES, PAGE_BYTES, PROT_NONE) != 0) return 1;
     memset(page, 'e', PAGE_BYTES);
     trace_all(page + PAGE_BYTES);
     page[PAGE_BYTES - 3] = '\0';
     trace_all(page + PAGE_BYTES);
-    trace_long_ones();
     puts("done");
     return 0;
 }
