@@ -186,7 +186,7 @@ class Seccomp(guarded_program.GuardedProgramTest):
 
     def test_one_that_may_not_return_from_the_handler_is_said_to_have_ended(self):
         program = self.start()
-        self.ask(program, self.filter_of(["rt_sigreturn"], how="raw"))
+        self.ask(program, self.filter_of(["rt_sigreturn"], how="raw-all"))
         recorder = self.record(program, "--seccomp", seconds="1")
         errors = recorder.communicate(timeout=60)[1]
         self.assertIn(f"process {program.pid} had a seccomp filter", errors)

@@ -20,7 +20,7 @@ EVENTS = 10000  # of each command that traces
 class GuardedProgramTest(traced_program.TracedProgramTest):
     # Commands, a line each; each is answered.
     #   filter HOW NUMBER...   ends the process for these calls; negative: is refused. HOW: prctl; syscall; tsync, for all
-    #                          threads; raw, without a function of the C library; child: in a child, which then ends
+    #                          threads; raw, without a function of the C library; raw-all, likewise for all; child: in a child, which then ends
     #   answer HOW NUMBER...   a filter for all threads traps these calls, and a handler makes them in their place, as the
     #                          broker of a sandbox does. HOW: plain; a size: on an alternate stack of so many bytes;
     #                          unheard: what it blocks and unblocks of signals comes to nothing
@@ -71,7 +71,7 @@ class GuardedProgramTest(traced_program.TracedProgramTest):
         long done = !strcmp(how, "prctl") || !strcmp(how, "child") ? prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)
             : !strcmp(how, "syscall") ? syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program)
             : !strcmp(how, "tsync") ? syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program)
-            : raw(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+            : raw(SYS_seccomp, SECCOMP_SET_MODE_FILTER, strcmp(how, "raw-all") ? 0 : SECCOMP_FILTER_FLAG_TSYNC, &program);
         if (done || errno != 77) _exit(5);
     }
     static void be_refused(void) {
