@@ -62,7 +62,7 @@ std::uint64_t Counter::elapsed_ns() const {
 }
 
 Result<int> Counter::run() {
-    choose_thread_stacks();
+    choose_thread_memory();
     raise_open_files_limit();
     hear_of_time_limit();
     if (Status prepared = prepare(); !prepared) return prepared.error();

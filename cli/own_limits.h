@@ -12,8 +12,8 @@ namespace plumb {
 /* Whether the stack that the command line is read on is large enough (`ulimit -s`). */
 Status check_stack_limit();
 
-/* Threads that start from now on have stacks that no limit makes smaller. */
-void choose_thread_stacks();
+/* Threads that start from now on have stacks that no limit makes smaller, and share the memory of the first one. */
+void choose_thread_memory();
 
 /* Asks for SIGXCPU before the kernel ends the process, where both are due at once (`ulimit -t`). While that signal is blocked. */
 void hear_of_time_limit();

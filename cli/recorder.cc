@@ -64,7 +64,7 @@ std::uint64_t Recorder::elapsed_ns() const {
 }
 
 Result<int> Recorder::run() {
-    choose_thread_stacks();
+    choose_thread_memory();
     speak_apart();
     raise_open_files_limit();
     hear_of_time_limit();
