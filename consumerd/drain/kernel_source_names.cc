@@ -94,6 +94,7 @@ void KernelSource::begin_line(uint64_t, const plumb_clock_page* clock) {
 Status KernelSource::begin_chunk(Sink& sink, uint64_t since) {
     dump_ = kernel_statedump(options_.statedump);
     dumped_until_ = now();
+    owners_.know(known_threads(*dump_, options_.clock, now()), dumped_until_);
     for (Cpu& cpu : cpus_)
         note_until(cpu, dumped_until_);
     add_names();

@@ -8,7 +8,11 @@ namespace plumb {
 
 void ThreadOwners::know(const std::vector<KnownThread>& threads, uint64_t time) {
     for (const KnownThread& thread : threads) {
-        origins_.insert_or_assign({thread.thread_id, thread.since}, Origin{thread.process_id, true, 0});
+        /* Its beginning is not quite the same at each look. */
+        const bool is_known =
+            thread.looked_at != 0 && is_of(thread.process_id, thread.thread_id, thread.looked_at);
+        if (!is_known)
+            origins_.insert_or_assign({thread.thread_id, thread.since}, Origin{thread.process_id, true, 0});
         if (thread.looked_at == 0) continue;
         sights_.push_back({thread.looked_at, thread.thread_id, thread.process_id});
         looked_at_[thread.thread_id] = thread.looked_at;
@@ -65,6 +69,11 @@ ThreadOwners::Root ThreadOwners::root_of(uint32_t thread_id, uint64_t time) cons
     return {thread_id, true};
 }
 
+bool ThreadOwners::is_of(uint32_t process_id, uint32_t thread_id, uint64_t time) const {
+    const Root root = root_of(thread_id, time);
+    return root.is_known && root.id == process_id;
+}
+
 /* All of one process, from whom nobody knows to who was seen. */
 void ThreadOwners::learn_from_sights(uint64_t until) {
     std::erase_if(sights_, [&](const Sight& sight) {
@@ -87,13 +96,17 @@ void ThreadOwners::forget_before(uint32_t thread_id, uint64_t time) {
     origins_.erase(origins_.lower_bound({thread_id, 0}), origins_.lower_bound({thread_id, time}));
 }
 
-/* In front of what that look found, and behind it: it may be the new name, from a moment before the thread had it. */
-void ThreadOwners::tell_old_name(ThreadNote& note, uint32_t process, std::vector<NamedThread>& named) const {
+/* In front of what the look found, and behind it: it may be the new name, from a moment before the thread had it. */
+void ThreadOwners::tell_old_name(ThreadNote& note, bool is_first, uint32_t process,
+                                 std::vector<NamedThread>& named) {
     const auto looked = looked_at_.find(note.thread_id);
+    const bool is_behind_look = looked != looked_at_.end() && looked->second < note.timestamp;
+    if (!is_first && !is_behind_look) return;
     uint64_t since = note.timestamp;
-    if (looked != looked_at_.end() && looked->second < note.timestamp) {
+    if (is_behind_look) {
         since = looked->second + 1;
         named.push_back({looked->second, note.thread_id, process, note.old_name});
+        looked_at_.erase(looked);
     }
     named.push_back({since, note.thread_id, process, std::move(note.old_name)});
 }
@@ -111,13 +124,15 @@ std::vector<NamedThread> ThreadOwners::take(uint64_t until) {
                                       Origin{process, true, note->by_thread_id});
             forget_before(note->thread_id, note->timestamp);
         }
-        bool is_first = note->timestamp <= looked_until_ && told_.insert(note->thread_id).second;
+        const bool is_while_looked = note->timestamp <= looked_until_;
+        bool is_first = is_while_looked && told_.insert(note->thread_id).second;
         /* That it began was lost. */
         if (find(note->thread_id, note->timestamp) == origins_.end()) {
             origins_.insert_or_assign({note->thread_id, note->timestamp}, Origin{process, true, 0});
             is_first = true;
         }
-        if (is_first && !note->is_new && note->old_name != note->name) tell_old_name(*note, process, named);
+        if ((is_first || is_while_looked) && !note->is_new && note->old_name != note->name)
+            tell_old_name(*note, is_first, process, named);
         named.push_back({note->timestamp, note->thread_id, process, std::move(note->name)});
     }
     held_.erase(held_.begin(), note);

@@ -6,8 +6,8 @@
  * come behind a younger one: names are held back until that is over, and taken in the order of time.
  *
  * Who is renamed while it is looked who is there has the new name in what that look found, which may stand a moment before the
- * thread had it. So of whom nothing was told before, the old one is told, too, around that: readers take the first name for all that was
- * before it. So it is with threads of which it was lost that they began.
+ * thread had it. So with the next name the old one is told, too, around that; and with the first that is told of a thread at all,
+ * since readers take that for all that was before it. So it is with threads of which it was lost that they began.
  *
  * A thread may make the next one and end before anybody looked who is there, and that one do likewise: of whose process they all
  * are tells the first of them that was seen there.
@@ -78,14 +78,15 @@ private:
     Root root_of(uint32_t thread_id, uint64_t time) const;
     uint32_t process_of(uint32_t thread_id, uint64_t time) const { return root_of(thread_id, time).id; }
     void learn_from_sights(uint64_t until);
-    void tell_old_name(ThreadNote& note, uint32_t process, std::vector<NamedThread>& named) const;
+    bool is_of(uint32_t process_id, uint32_t thread_id, uint64_t time) const;
+    void tell_old_name(ThreadNote& note, bool is_first, uint32_t process, std::vector<NamedThread>& named);
     void forget_before(uint32_t thread_id, uint64_t time);
 
     Origins origins_;
     std::vector<ThreadNote> held_;
     std::vector<Sight> sights_; /* of which not all older notes have come */
     uint64_t looked_until_ = 0;
-    std::map<uint32_t, uint64_t> looked_at_; /* thread by thread, until then */
+    std::map<uint32_t, uint64_t> looked_at_; /* of whom nothing was told since, until then */
     std::set<uint32_t> told_;                /* threads of which a name until then was taken */
 };
 

@@ -71,6 +71,32 @@ TEST_F(ThreadOwnersTest, TellTheOldNameAroundALookThatFoundTheNewOne) {
                       {12, 101, 100, "behind"}});
 }
 
+/* Renamed, looked at, and renamed once more before his name was read. */
+TEST_F(ThreadOwnersTest, TellTheOldNameAroundALookAlsoOfWhoWasRenamedBeforeIt) {
+    owners.know({{100, 100, 1, 5}}, 10);
+    ThreadNote second = renamed(7, 100, "newest");
+    second.old_name = "new";
+    owners.add({renamed(3, 100, "new"), second});
+    expect(10, {{3, 100, 100, "old"},
+                {3, 100, 100, "new"},
+                {5, 100, 100, "new"},
+                {6, 100, 100, "new"},
+                {7, 100, 100, "newest"}});
+}
+
+/* A chunk begins: it is looked again who is there. */
+TEST_F(ThreadOwnersTest, TellTheOldNameAroundTheLookOfEachChunk) {
+    owners.know({{100, 100, 1, 5}}, 10);
+    expect(10, {});
+    owners.add({renamed(15, 100, "new")});
+    expect(19, {{15, 100, 100, "new"}});
+    owners.know({{100, 100, 1, 20}}, 30);
+    ThreadNote again = renamed(21, 100, "newer");
+    again.old_name = "new";
+    owners.add({again});
+    expect(30, {{20, 100, 100, "new"}, {21, 100, 100, "new"}, {21, 100, 100, "newer"}});
+}
+
 TEST_F(ThreadOwnersTest, GiveANewThreadTheProcessOfItsMaker) {
     owners.add({thread_began(20, 102, 101), thread_began(21, 103, 102), renamed(22, 103, "late")});
     expect(for_ever, {{20, 102, 100, "thread"}, {21, 103, 100, "thread"}, {22, 103, 100, "late"}});
