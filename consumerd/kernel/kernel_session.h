@@ -99,7 +99,8 @@ public:
     void filter_records(RecordFilter* filter) { filter_ = filter; }
     RecordFilter* filter() const { return filter_; }
     /* A tracing instance beside this one, for the recorder itself. */
-    Result<std::unique_ptr<TracefsReader>> open_reader(const std::string& purpose) const;
+    Result<std::unique_ptr<TracefsReader>>
+    open_reader(const std::string& purpose, TracefsReader::Room room = TracefsReader::Room::usual) const;
 
     /* Why the strings of system calls are not in the trace; nothing if they are, or none was asked for. */
     const std::optional<Error>& texts_problem() const { return texts_problem_; }

@@ -19,8 +19,9 @@ namespace plumb {
 
 /* Of each CPU. A recorder may be away for some tenths of a second, and a program begin ten thousands of threads in one; many CPUs share
  * what a few would have alone. */
-static std::size_t buffer_kib(const std::vector<std::string>& cpus) {
+static std::size_t buffer_kib(const std::vector<std::string>& cpus, TracefsReader::Room room) {
     constexpr std::size_t all_kib = 64 * 1024, most_kib = 4096, least_kib = 512;
+    if (room == TracefsReader::Room::usual) return least_kib;
     return std::clamp(all_kib / std::max<std::size_t>(cpus.size(), 1), least_kib, most_kib);
 }
 
@@ -61,7 +62,9 @@ Status TracefsReader::configure() {
     if (Status set = write_tracefs(path("trace_clock"), place_.clock); !set) return set;
     const auto names = list_directory(path("per_cpu"));
     if (!names) return names.error();
-    if (Status set = write_tracefs(path("buffer_size_kb"), fmt::format("{}", buffer_kib(*names))); !set)
+    if (Status set =
+            write_tracefs(path("buffer_size_kb"), fmt::format("{}", buffer_kib(*names, place_.room)));
+        !set)
         return set;
     set_own_options(path_);
     (void)write_tracefs(path("options/overwrite"), "1"); /* what is lost is told in the pages then */

@@ -36,6 +36,7 @@ std::uint32_t raw_thread(const RawEvent& event);
 
 class TracefsReader {
 public:
+    enum class Room { usual, for_bursts };
     struct Place {
         std::string root; /* of tracefs */
         std::string name; /* of the instance */
@@ -43,6 +44,7 @@ public:
         plumb_clock_mode clock_mode = PLUMB_CLOCK_TSC;
         RawPageFormat page_format;
         std::uint32_t page_bytes = 4096;
+        Room room = Room::usual;
     };
     static Result<std::unique_ptr<TracefsReader>> open(Place place);
     ~TracefsReader();

@@ -48,7 +48,8 @@ std::string separated_by_spaces(const Numbers& numbers) {
 
 } // namespace
 
-Result<std::unique_ptr<TracefsReader>> KernelSession::open_reader(const std::string& purpose) const {
+Result<std::unique_ptr<TracefsReader>> KernelSession::open_reader(const std::string& purpose,
+                                                                  TracefsReader::Room room) const {
     const auto clock = read_small_file(path("trace_clock")); /* "local global [mono]" */
     if (!clock) return clock.error();
     const std::size_t begin = clock->find('['), end = clock->find(']');
@@ -63,11 +64,12 @@ Result<std::unique_ptr<TracefsReader>> KernelSession::open_reader(const std::str
                                                 : PLUMB_CLOCK_MONOTONIC;
     place.page_format = page_format_;
     place.page_bytes = page_bytes_;
+    place.room = room;
     return TracefsReader::open(std::move(place));
 }
 
 Status KernelSession::translate_numbers() {
-    auto reader = open_reader("numbers");
+    auto reader = open_reader("numbers", TracefsReader::Room::for_bursts);
     if (!reader) return reader.error();
     auto numbers = GlobalNumbers::make(std::move(*reader));
     if (!numbers) return numbers.error();
