@@ -99,7 +99,7 @@ int pass_on_and_look(const stack_t* stack, stack_t* before) {
 extern "C" __attribute__((visibility("default"))) int sigaltstack(const stack_t* stack,
                                                                   stack_t* before) __THROW {
     using namespace plumb;
-    const bool is_told = stack == nullptr || (are_alternate_stacks_left() && load_relaxed(small_ones) != 0);
+    const bool is_told = stack == nullptr || are_alternate_stacks_left();
     return is_told ? pass_on(stack, before) : pass_on_and_look(stack, before);
 }
 

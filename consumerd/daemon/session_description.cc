@@ -152,7 +152,8 @@ void read_users(const Json& object, SessionDescription& session, Members& member
         place.user_there = of_place.small_number("user_there", 0);
         place.keeper = of_place.text("keeper", "shm") == "module" ? DirectoryKeeper::module
                                                                   : DirectoryKeeper::shared_memory;
-        place.memory = of_place.number("memory", 0);
+        place.memory =
+            of_place.number("memory", of_place.number("device", 0)); /* of 0.1.0: it is not found */
         place.mount_namespace = of_place.number("mount_namespace", 0);
         place.folder = of_place.text("folder");
         if (!place.folder.starts_with("ust-") || place.folder.find('/') != std::string::npos)

@@ -3,6 +3,7 @@
 # cmake-timeout: 300
 """One recording of a JVM behind another, while its threads wait all the time: of what had begun before it, or in the one before, no
 recording is told the end. And JVMs that may not be asked to attach, or can not answer."""
+import collections
 import os
 import pathlib
 import shutil
@@ -36,6 +37,18 @@ class OneBehindAnother(InFolder):
                     self.assertLess(each[field], LONGEST_NS, (number, end, each))
             if number % 2 == 0:
                 time.sleep(0.7)  # long enough for the agent to give all back
+        self.finish(server)
+
+    def test_each_thread_is_told_once(self):
+        """Also one that begins while it is asked who is there."""
+        server = self.serve("Waits")
+        for number in range(6):
+            status, _, errors = self.attach(server, 0.3, "-e", "jvm:thread_*")
+            self.assertEqual(status, 0, errors)
+            events = self.events()
+            told = [each["java_thread_id"] for kind in ("thread_running", "thread_start") for each in named(events, kind)]
+            self.assertGreater(len(told), 100, number)
+            self.assertEqual([each for each, times in collections.Counter(told).items() if times > 1], [], number)
         self.finish(server)
 
     def test_ends_alone_are_told_of_what_began_meanwhile(self):

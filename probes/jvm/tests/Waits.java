@@ -1,6 +1,9 @@
 import java.util.concurrent.locks.LockSupport;
 
-/** Waits in each way for 400 ms, over and over, until its input ends. Whoever begins to record finds all of it begun. */
+/**
+ * Waits in each way for 400 ms, over and over, until its input ends: whoever begins to record finds all of it begun. Another thread begins
+ * threads all the time, so that some begin just then.
+ */
 public class Waits {
     static volatile boolean isOver;
 
@@ -42,6 +45,13 @@ public class Waits {
                     Thread.sleep(400);
                 }
                 Thread.sleep(5);
+            }),
+            begin("beginner", () -> {
+                Thread short_one = new Thread(() -> { }, "short");
+                short_one.start();
+                while (short_one.isAlive()) { // join() would be a wait for a monitor
+                    Thread.sleep(1);
+                }
             }),
             begin("entering", () -> {
                 synchronized (held) {
