@@ -192,7 +192,7 @@ void stay_loaded(); // the library that holds the runtime; by a constructor
 void call_on_own_stack(void (*function)()); // as the owner of `updating`, with SignalsHeld
 
 // update.cc
-void request_update();
+void request_update(uintptr_t interrupted_stack = 0); // by the handler: see SignalsHeld
 void request_update_within();    // the same, with SignalsHeld, which that one would take for interrupted
 void switch_off_all();           // at once, for the fast path too; as the owner of `updating`
 inline bool rules_have_moved() { // since they were last asked for

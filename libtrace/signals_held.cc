@@ -63,20 +63,23 @@ bool may_be_put_back(uint64_t mask) {
 } // namespace
 
 // One that a handler has left by a jump was where the next one is, or not far below; what a handler calls is below the one that
-// it has interrupted, or on another stack.
-bool SignalsHeld::has_interrupted(const SignalsHeld* outer) const {
+// it has interrupted, or on another stack. What is left in a dead frame stays there until somebody comes as deep again, and a
+// thread that does nothing but trace does not: so it counts where the handler came, too.
+bool SignalsHeld::has_interrupted(const SignalsHeld* outer, uintptr_t interrupted_stack) const {
     constexpr uintptr_t frames_bytes = 16384;
     const auto there = reinterpret_cast<uintptr_t>(outer);
     if (reinterpret_cast<uintptr_t>(this) - there < frames_bytes) return false;
+    if (interrupted_stack != 0 && interrupted_stack - there < frames_bytes) return false;
     return is_word_there(reinterpret_cast<uintptr_t>(&outer->mark_), there);
 }
 
-SignalsHeld::SignalsHeld()
+SignalsHeld::SignalsHeld(uintptr_t interrupted_stack)
     : mark_(reinterpret_cast<uintptr_t>(this)), inside_before_(hold.inside), alone_before_(hold.alone) {
     known_ = sys::call(SYS_rt_sigprocmask, SIG_BLOCK, &held_signals, &before_, kernel_mask_bytes) == 0;
     bool alone =
         known_ && load_relaxed(masks_are_void) == 0 && (before_ & c_library_signals) != c_library_signals;
-    if (alone && inside_before_ && may_be_put_back(before_)) alone = !has_interrupted(hold.outermost);
+    if (alone && inside_before_ && may_be_put_back(before_))
+        alone = !has_interrupted(hold.outermost, interrupted_stack);
     const bool left = alone && inside_before_;
     if (alone) inside_before_ = alone_before_ = false;
     if (!inside_before_) hold.outermost = this;

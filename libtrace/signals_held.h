@@ -27,13 +27,15 @@ constexpr uint64_t answering_signals = mask_of(SIGILL) | mask_of(SIGTRAP) | mask
 
 class SignalsHeld {
 public:
-    SignalsHeld();
+    // In a handler, with the stack pointer of what it came in the middle of: nothing of ours lives above that, however far
+    // below it the handler is. 0: that is not known.
+    explicit SignalsHeld(uintptr_t interrupted_stack = 0);
     ~SignalsHeld();
     SignalsHeld(const SignalsHeld&) = delete;
     SignalsHeld& operator=(const SignalsHeld&) = delete;
 
 private:
-    bool has_interrupted(const SignalsHeld* outer) const;
+    bool has_interrupted(const SignalsHeld* outer, uintptr_t interrupted_stack) const;
 
     uint64_t before_ = 0;
     uint64_t mark_; // where it is, as long as nothing else is there

@@ -410,12 +410,12 @@ void release_updates() {
 
 // Runs update() now, or leaves the request to the thread that is in it. With signals blocked: a handler that jumps out of
 // an update leaves it owned, until its thread comes by again.
-void request_update() {
+void request_update(uintptr_t interrupted_stack) {
     if (writers_are_wiped()) after_fork();
     if (writers_are_wiped()) return; // in a handler that came in the middle of that
     const Permit permit;
     if (!permit.given()) return;
-    const SignalsHeld signals;
+    const SignalsHeld signals(interrupted_stack);
     request_update_within();
 }
 

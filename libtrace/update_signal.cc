@@ -116,7 +116,13 @@ void go_on_waiting(ucontext_t& context) {
 void tell_what_it_ended(const ucontext_t& context) {
     if (has_ended_a_call(context) && !has_ended_pause(context)) set_flag_of_slot(PLUMB_PROCESS_INTERRUPTED);
 }
+uintptr_t stack_of(const ucontext_t& context) {
+    return static_cast<uintptr_t>(context.uc_mcontext.gregs[REG_RSP]);
+}
 #else
+uintptr_t stack_of(const ucontext_t&) {
+    return 0;
+}
 void tell_what_it_ended(const ucontext_t&) {}
 void go_on_waiting(ucontext_t&) {}
 #endif
@@ -128,12 +134,12 @@ void handle_update_signal(int number, siginfo_t* info, void* context) {
     auto& interrupted = *static_cast<ucontext_t*>(context);
     if (lost_its_value(*info) && answer_any_signal()) {
         tell_what_it_ended(interrupted);
-        request_update();
+        request_update(stack_of(interrupted));
     }
     if (!is_from_controller(*info, value)) return pass_on(number, info, context);
     if (answer_signal(PLUMB_SIGNAL_SLOT(value))) {
         tell_what_it_ended(interrupted);
-        request_update();
+        request_update(stack_of(interrupted));
         return go_on_waiting(interrupted);
     }
     // Another runtime's in this process, whose handler ours has replaced; or one for a slot that was ours and has
