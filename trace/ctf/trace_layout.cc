@@ -1,13 +1,13 @@
 /*
  * From types to plans. Metadata is hostile: a few lines of it can describe a struct of 2^32 fields, or an
  * array of elements that take no bytes, so the number of steps is bounded, and a walk's by what it has to walk over. Names are views
- * of the metadata's, since one type may be that of all events. What is looked for by name is bounded, too: thousands of
- * structs may have the same names.
+ * of the metadata's, since one type may be that of all events.
  */
 #include "trace/ctf/trace_layout.h"
 
 #include "base/ctf_layout.h"
 #include "trace/ctf/record_layout.h"
+#include "trace/ctf/visible_fields.h"
 
 #include <algorithm>
 #include <array>
@@ -22,7 +22,6 @@ constexpr std::size_t max_steps_in_plan = 4096;
 /* The 4,095 kinds of events of a session of Plumb have less than half of that. */
 constexpr std::size_t max_steps_in_trace = std::size_t{1} << 20;
 constexpr uint32_t max_slots = 65536;
-constexpr std::size_t max_looks = std::size_t{1} << 23;
 constexpr uint64_t max_dense_event_id = 65535;
 
 struct NamedRole {
@@ -51,17 +50,9 @@ constexpr std::array roles{
     NamedRole{"stream.event.context", "procname", Role::process_name},
 };
 
-constexpr std::array<std::string_view, 6> scopes{"event.fields",          "event.context",
-                                                 "stream.event.context",  "stream.event.header",
-                                                 "stream.packet.context", "trace.packet.header"};
-
 std::string_view without_underscore(std::string_view name) {
     if (name.size() > 1 && name.front() == '_') name.remove_prefix(1);
     return name;
-}
-
-Error too_many_looks() {
-    return Error("The metadata has too many lengths, tags and labels of the same names.");
 }
 
 Role role_of(std::string_view scope, std::string_view name) {
@@ -97,38 +88,14 @@ public:
     Status make(uint32_t first_index);
 
 private:
-    /* A struct or what is like one, by its way up to its scope, which has no parent and the scope's name. A path is never
-     * written out: there may be many, of long names. */
-    struct Place {
-        uint32_t parent;
-        std::string_view name; /* the metadata's own */
-    };
-    static constexpr uint32_t nowhere = ~uint32_t{0};
-    /* An integer that later steps may refer to. */
-    struct Visible {
-        uint32_t place;
-        std::string_view name;
-        Plan* plan;
-        uint32_t step;
-        const tsdl::Type* type;
-    };
+    using Visible = VisibleFields::Visible;
 
     Status compile(std::string_view scope, const tsdl::TypePtr& type, Plan& plan);
-    uint32_t make_place(uint32_t parent, std::string_view name);
-    bool is_same(uint32_t a, uint32_t b);
-    bool is_at(const Visible& visible, uint32_t place, std::string_view reference);
-    bool is_in(const Visible& visible, std::string_view scope, std::string_view reference);
-    std::optional<uint32_t> strip(const Visible& visible, std::string_view& reference);
-    void show(const Visible& visible);
-    void hide_from(std::size_t count);
-    bool may_look(std::size_t times);
     Status add(uint32_t parent, std::string_view name, const tsdl::Type& type, Plan& plan);
     Status add_children(uint32_t place, const tsdl::Type& type, Plan& plan);
     Status add_array(uint32_t parent, std::string_view name, const tsdl::Type& type, Plan& plan, Step step);
     Status add_variant(uint32_t parent, std::string_view name, const tsdl::Type& type, Plan& plan, Step step);
     void fill_integer(const tsdl::Type& type, Step& step) const;
-    const Visible* look_up(uint32_t parent, std::string_view reference);
-    Result<const Visible*> resolve(uint32_t parent, std::string_view reference);
     Result<int32_t> slot_of(const Visible& visible);
     Status make_stream(const tsdl::StreamClass& described);
     Status make_event(const tsdl::EventClass& described, StreamLayout& stream, uint32_t index);
@@ -137,10 +104,7 @@ private:
     CyclesToNs clock_of(const tsdl::StreamClass& stream) const;
 
     TraceLayout& layout_;
-    std::vector<Place> places_;
-    std::vector<Visible> visible_;
-    std::unordered_map<std::string_view, std::vector<uint32_t>> visible_by_name_; /* places in it, in order */
-    std::size_t looks_ = 0;
+    VisibleFields visible_;
     std::string_view scope_;
     uint32_t slots_ = 0, slots_most_ = 0; /* now, and of any event */
     std::size_t outer_visible_ = 0;       /* so many are not of the event in hand */
@@ -164,13 +128,13 @@ Status LayoutMaker::make(uint32_t first_index) {
     for (const tsdl::EventClass& event : metadata.events)
         events_by_stream[event.stream_id].push_back(&event);
     for (const tsdl::StreamClass& described : metadata.streams) {
-        hide_from(visible_everywhere);
+        visible_.hide_from(visible_everywhere);
         if (Status made = make_stream(described); !made) return made;
         StreamLayout& stream = *layout_.streams_.back();
         const std::size_t visible_in_stream = outer_visible_ = visible_.size();
         bool only_statedump = true;
         for (const tsdl::EventClass* const event : events_by_stream[described.id]) {
-            hide_from(visible_in_stream);
+            visible_.hide_from(visible_in_stream);
             const auto index = first_index + static_cast<uint32_t>(layout_.events_.size());
             const uint32_t slots_before = slots_;
             has_taken_outer_slot_ = false;
@@ -234,7 +198,7 @@ void LayoutMaker::split_context(StreamLayout& stream, std::size_t visible_before
     for (Step& step : stream.further_context.steps)
         step.next--;
     whole.steps.resize(1);
-    hide_from(visible_before + 1);
+    visible_.hide_from(visible_before + 1);
 }
 
 Status LayoutMaker::make_stream(const tsdl::StreamClass& described) {
@@ -304,7 +268,7 @@ Status LayoutMaker::compile(std::string_view scope, const tsdl::TypePtr& type, P
     if (type->kind != tsdl::Kind::structure) return Error("The metadata's {} is not a struct.", scope);
     scope_ = scope;
     plan.align_mask = type->alignment_bits - 1;
-    return add_children(make_place(nowhere, scope), *type, plan);
+    return add_children(visible_.make_place(VisibleFields::nowhere, scope), *type, plan);
 }
 
 Status LayoutMaker::add_children(uint32_t place, const tsdl::Type& type, Plan& plan) {
@@ -343,7 +307,7 @@ Status LayoutMaker::add(uint32_t parent, std::string_view name, const tsdl::Type
     switch (type.kind) {
     case tsdl::Kind::integer:
     case tsdl::Kind::enumeration:
-        show({parent, name, &plan, at, &type});
+        visible_.show({parent, name, &plan, at, &type});
         [[fallthrough]];
     case tsdl::Kind::floating:
         fill_integer(type, step);
@@ -354,7 +318,7 @@ Status LayoutMaker::add(uint32_t parent, std::string_view name, const tsdl::Type
     case tsdl::Kind::structure: {
         step.kind = StepKind::structure;
         plan.steps.push_back(step);
-        if (Status added = add_children(make_place(parent, name), type, plan); !added) return added;
+        if (Status added = add_children(visible_.make_place(parent, name), type, plan); !added) return added;
         plan.steps[at].next = static_cast<uint32_t>(plan.steps.size());
         return ok();
     }
@@ -376,7 +340,7 @@ Status LayoutMaker::add_array(uint32_t parent, std::string_view name, const tsdl
     step.length = type.length;
     step.element_min_bits = type.element->min_bits;
     if (type.kind == tsdl::Kind::sequence) {
-        Result<const Visible*> length = resolve(parent, type.reference);
+        Result<const Visible*> length = visible_.resolve(parent, type.reference);
         if (!length) return length.error().with("The length of {}", name);
         Result<int32_t> slot = slot_of(**length);
         if (!slot) return slot.error();
@@ -389,7 +353,8 @@ Status LayoutMaker::add_array(uint32_t parent, std::string_view name, const tsdl
     const Role role = step.role;
     plan.steps.push_back(step);
     if (plan.steps[at].kind == StepKind::array) {
-        if (Status added = add(make_place(parent, name), "", *type.element, plan); !added) return added;
+        if (Status added = add(visible_.make_place(parent, name), "", *type.element, plan); !added)
+            return added;
         if (role == Role::uuid) plan.steps[at + 1].role = role;
     }
     plan.steps[at].next = static_cast<uint32_t>(plan.steps.size());
@@ -408,7 +373,7 @@ Status LayoutMaker::add_variant(uint32_t parent, std::string_view name, const ts
     }
     const auto at = static_cast<uint32_t>(plan.steps.size());
     if (type.reference.empty()) return Error("The variant {} has no tag.", name);
-    Result<const Visible*> tag = resolve(parent, type.reference);
+    Result<const Visible*> tag = visible_.resolve(parent, type.reference);
     if (!tag) return tag.error().with("The tag of {}", name);
     if ((*tag)->type->kind != tsdl::Kind::enumeration)
         return Error("The tag of {} is not an enumeration.", name);
@@ -422,11 +387,11 @@ Status LayoutMaker::add_variant(uint32_t parent, std::string_view name, const ts
     plan.choices.back().tag_is_signed = tag_type.element->is_signed;
     const uint32_t choices = step.choices;
     plan.steps.push_back(step);
-    const uint32_t place = make_place(parent, name);
+    const uint32_t place = visible_.make_place(parent, name);
     for (const tsdl::Field& option : type.fields) {
         const auto first = static_cast<uint32_t>(plan.steps.size());
         if (Status added = add(place, option.name, *option.type, plan); !added) return added;
-        if (!may_look(tag_type.labels.size())) return too_many_looks();
+        if (Status looked = visible_.look(tag_type.labels.size()); !looked) return looked;
         for (const tsdl::Label& label : tag_type.labels)
             if (without_underscore(label.name) == without_underscore(option.name))
                 plan.choices[choices].options.push_back({label.first, label.last, first});
@@ -435,102 +400,11 @@ Status LayoutMaker::add_variant(uint32_t parent, std::string_view name, const ts
     return ok();
 }
 
-void LayoutMaker::show(const Visible& visible) {
-    visible_by_name_[visible.name].push_back(static_cast<uint32_t>(visible_.size()));
-    visible_.push_back(visible);
-}
-
-/* All but the first so many. */
-void LayoutMaker::hide_from(std::size_t count) {
-    for (; visible_.size() > count; visible_.pop_back()) {
-        const auto named = visible_by_name_.find(visible_.back().name);
-        named->second.pop_back();
-        if (named->second.empty()) visible_by_name_.erase(named);
-    }
-}
-
-bool LayoutMaker::may_look(std::size_t times) {
-    looks_ += times;
-    return looks_ <= max_looks;
-}
-
-uint32_t LayoutMaker::make_place(uint32_t parent, std::string_view name) {
-    places_.push_back({parent, name});
-    return static_cast<uint32_t>(places_.size() - 1);
-}
-
-/* By name: what is described twice is one place. */
-bool LayoutMaker::is_same(uint32_t a, uint32_t b) {
-    while (a != b) {
-        if (!may_look(1) || a == nowhere || b == nowhere || places_[a].name != places_[b].name) return false;
-        a = places_[a].parent;
-        b = places_[b].parent;
-    }
-    return true;
-}
-
-/* Where a reference to the integer would have to begin: the names "a.b.c" are taken off from its end. */
-std::optional<uint32_t> LayoutMaker::strip(const Visible& visible, std::string_view& reference) {
-    std::string_view name = visible.name;
-    for (uint32_t place = visible.place;; place = places_[place].parent) {
-        if (!may_look(1) || !reference.ends_with(name)) return {};
-        reference.remove_suffix(name.size());
-        if (reference.empty()) return place;
-        if (reference.back() != '.' || places_[place].parent == nowhere) return {};
-        reference.remove_suffix(1);
-        name = places_[place].name;
-    }
-}
-
-bool LayoutMaker::is_at(const Visible& visible, uint32_t place, std::string_view reference) {
-    const auto begin = strip(visible, reference);
-    return begin && is_same(*begin, place);
-}
-
-bool LayoutMaker::is_in(const Visible& visible, std::string_view scope, std::string_view reference) {
-    const auto begin = strip(visible, reference);
-    return begin && places_[*begin].parent == nowhere && places_[*begin].name == scope;
-}
-
-/* The nearest struct that has the name wins, then the scopes from the innermost to the outermost. */
-const LayoutMaker::Visible* LayoutMaker::look_up(uint32_t parent, std::string_view reference) {
-    const auto named = visible_by_name_.find(reference.substr(reference.rfind('.') + 1));
-    if (named == visible_by_name_.end()) return nullptr;
-    const std::vector<uint32_t>& candidates = named->second;
-    const auto find = [&](auto is_it) -> const Visible* {
-        for (auto entry = candidates.rbegin(); entry != candidates.rend(); ++entry)
-            if (is_it(visible_[*entry])) return &visible_[*entry];
-        return nullptr;
-    };
-    for (const std::string_view scope : scopes)
-        if (reference.size() > scope.size() && reference.starts_with(scope) && reference[scope.size()] == '.')
-            if (const Visible* absolute = find([&](const Visible& visible) {
-                    return is_in(visible, scope, reference.substr(scope.size() + 1));
-                }))
-                return absolute;
-    for (uint32_t place = parent; place != nowhere; place = places_[place].parent)
-        if (const Visible* found =
-                find([&](const Visible& visible) { return is_at(visible, place, reference); }))
-            return found;
-    for (const std::string_view scope : scopes)
-        if (const Visible* found =
-                find([&](const Visible& visible) { return is_in(visible, scope, reference); }))
-            return found;
-    return nullptr;
-}
-
-Result<const LayoutMaker::Visible*> LayoutMaker::resolve(uint32_t parent, std::string_view reference) {
-    const Visible* const found = look_up(parent, reference);
-    if (looks_ > max_looks) return too_many_looks();
-    if (found == nullptr) return Error("The metadata has no integer `{:.60}` before it.", reference);
-    return found;
-}
-
 Result<int32_t> LayoutMaker::slot_of(const Visible& visible) {
     Step& step = visible.plan->steps[visible.step];
     if (step.slot < 0) {
         /* What the packet or the header keeps for an event must be nobody else's, from the first event on. */
-        if (static_cast<std::size_t>(&visible - visible_.data()) < outer_visible_) {
+        if (visible_.number_of(visible) < outer_visible_) {
             has_taken_outer_slot_ = true;
             slots_ = std::max(slots_, slots_most_);
         }
