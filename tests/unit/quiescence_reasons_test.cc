@@ -5,8 +5,6 @@
 #include "tests/support/freezer.h"
 #include "tests/support/quiescence_test.h"
 
-#include <memory>
-#include <vector>
 
 using namespace plumb;
 using namespace plumb::test;
