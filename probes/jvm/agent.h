@@ -85,7 +85,7 @@ void plumb_numbers_end(void);
 bool plumb_threads_prepare(JNIEnv* jni); /* before the others; false: threads have no numbers */
 /* `is_first`: nobody recorded them until now. */
 void plumb_threads_tell_running(JNIEnv* jni, bool is_first);
-void plumb_threads_forget_all(void);
+void plumb_threads_forget_all(JNIEnv* jni);
 struct plumb_owner {
     int32_t os_thread_id; /* 0: not known, and so is the rest */
     uint64_t java_thread_id;

@@ -178,7 +178,7 @@ static void switch_group_off(enum plumb_group group, JNIEnv* jni) {
     if (group == PLUMB_PARKS) plumb_parks_end(jni);
     if (group == PLUMB_ALLOCATIONS) plumb_allocations_end();
     if (group != PLUMB_EXCEPTIONS) give_capabilities_back(group);
-    if (group == PLUMB_THREADS) plumb_threads_forget_all();
+    if (group == PLUMB_THREADS) plumb_threads_forget_all(jni);
 }
 
 static void follow_group(enum plumb_group group, JNIEnv* jni, bool is_live) {

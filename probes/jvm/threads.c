@@ -1,9 +1,11 @@
 /*
- * Threads that begin and end, and a table of those that are there, by which the owner of a monitor gets its name. The table is
- * there while events of threads or monitors are on; its lock is never held over a call into the JVM.
+ * Threads that begin and end, and a table of those that are there, by which the owner of a monitor is known. The table is
+ * there while events of threads or monitors are on; its lock is never held over a call into the JVM. What somebody has found in it stays
+ * until he has asked the thread's object what it is called by now.
  */
 #include "agent.h"
 #include "lock.h"
+#include "text.h"
 #include "vm_structs.h"
 
 #include <stdlib.h>
@@ -15,13 +17,15 @@ struct known_thread {
     uintptr_t vm_thread;
     struct plumb_vm_thread vm;
     uint64_t java_thread_id;
+    jweak object;  /* NULL: there was no memory for it */
+    uint32_t uses; /* the table's, and of who asks; with the lock */
     size_t name_bytes;
-    char name[];
+    char name[]; /* when it was remembered */
 };
 
 enum { bucket_count = 512 };
 static struct known_thread* thread_buckets[bucket_count];
-static jfieldID eetop_field, tid_field; /* NULL: not known */
+static jfieldID eetop_field, tid_field, name_field; /* NULL: not known */
 
 static uint32_t table_lock;
 
@@ -29,8 +33,8 @@ static size_t bucket_of(uintptr_t vm_thread) {
     return (vm_thread >> 6 ^ vm_thread >> 15) % bucket_count;
 }
 
-static jfieldID field_of(JNIEnv* jni, jclass class, const char* name) {
-    const jfieldID field = class ? (*jni)->GetFieldID(jni, class, name, "J") : NULL;
+static jfieldID field_of(JNIEnv* jni, jclass class, const char* name, const char* type) {
+    const jfieldID field = class ? (*jni)->GetFieldID(jni, class, name, type) : NULL;
     if ((*jni)->ExceptionCheck(jni)) (*jni)->ExceptionClear(jni);
     return field;
 }
@@ -38,8 +42,10 @@ static jfieldID field_of(JNIEnv* jni, jclass class, const char* name) {
 bool plumb_threads_prepare(JNIEnv* jni) {
     const jclass class = (*jni)->FindClass(jni, "java/lang/Thread");
     if ((*jni)->ExceptionCheck(jni)) (*jni)->ExceptionClear(jni);
-    const jfieldID eetop = field_of(jni, class, "eetop"), tid = field_of(jni, class, "tid");
+    const jfieldID eetop = field_of(jni, class, "eetop", "J"), tid = field_of(jni, class, "tid", "J");
+    const jfieldID name = field_of(jni, class, "name", "Ljava/lang/String;");
     plumb_vm_structs_prepare(plumb_jvm.jvmti);
+    __atomic_store_n(&name_field, name, __ATOMIC_RELEASE);
     __atomic_store_n(&tid_field, tid, __ATOMIC_RELEASE);
     __atomic_store_n(&eetop_field, eetop, __ATOMIC_RELEASE);
     if (class) {
@@ -111,26 +117,40 @@ static struct known_thread** find_thread(uintptr_t vm_thread) {
     return place;
 }
 
-static void forget_thread(uintptr_t vm_thread) {
+/* NULL: there is nothing to let go. */
+static void let_go(JNIEnv* jni, struct known_thread* known) {
+    if (!known) return;
+    plumb_lock(&table_lock);
+    const bool is_last = --known->uses == 0;
+    plumb_unlock(&table_lock);
+    if (!is_last) return;
+    if (known->object) (*jni)->DeleteWeakGlobalRef(jni, known->object);
+    free(known);
+}
+
+static void forget_thread(JNIEnv* jni, uintptr_t vm_thread) {
     plumb_lock(&table_lock);
     struct known_thread** const place = find_thread(vm_thread);
     struct known_thread* const known = *place;
     if (known) *place = known->next;
     plumb_unlock(&table_lock);
-    free(known);
+    let_go(jni, known);
 }
 
 /* Whether it was known before: one that begins while it is asked who is there is told by whoever comes first. */
-static bool remember_thread(const struct thread_facts* facts) {
+static bool remember_thread(JNIEnv* jni, jthread thread, const struct thread_facts* facts) {
     if (facts->vm_thread == 0) return false;
     struct known_thread* const known = malloc(sizeof(*known) + facts->name.text.bytes);
     if (!known) {
-        forget_thread(facts->vm_thread);
+        forget_thread(jni, facts->vm_thread);
         return false;
     }
     known->vm_thread = facts->vm_thread;
     known->vm = facts->vm;
     known->java_thread_id = facts->java_thread_id;
+    known->object = (*jni)->NewWeakGlobalRef(jni, thread);
+    if ((*jni)->ExceptionCheck(jni)) (*jni)->ExceptionClear(jni);
+    known->uses = 1;
     known->name_bytes = facts->name.text.bytes;
     if (known->name_bytes != 0) memcpy(known->name, facts->name.text.at, known->name_bytes);
     plumb_lock(&table_lock);
@@ -140,11 +160,11 @@ static bool remember_thread(const struct thread_facts* facts) {
     *place = known;
     plumb_unlock(&table_lock);
     const bool was_known = before && before->java_thread_id == facts->java_thread_id;
-    free(before);
+    let_go(jni, before);
     return was_known;
 }
 
-void plumb_threads_forget_all(void) {
+void plumb_threads_forget_all(JNIEnv* jni) {
     for (size_t i = 0; i < bucket_count; i++) {
         plumb_lock(&table_lock);
         struct known_thread* known = thread_buckets[i];
@@ -152,7 +172,7 @@ void plumb_threads_forget_all(void) {
         plumb_unlock(&table_lock);
         while (known) {
             struct known_thread* const next = known->next;
-            free(known);
+            let_go(jni, known);
             known = next;
         }
     }
@@ -168,7 +188,8 @@ void JNICALL plumb_on_thread_start(jvmtiEnv* jvmti, JNIEnv* jni, jthread thread)
     if (!is_told()) return;
     struct thread_facts facts;
     read_facts(jni, thread, &facts);
-    const bool is_told_as_running = remember_thread(&facts) && plumb_enabled(jvm, thread_running);
+    const bool is_told_as_running =
+        remember_thread(jni, thread, &facts) && plumb_enabled(jvm, thread_running);
     if (!is_told_as_running)
         plumb_trace(jvm, thread_start, facts.java_thread_id, facts.name.text.at, facts.name.text.bytes,
                     facts.group.text.at, facts.group.text.bytes, facts.daemon);
@@ -179,7 +200,7 @@ void JNICALL plumb_on_thread_start(jvmtiEnv* jvmti, JNIEnv* jni, jthread thread)
 void JNICALL plumb_on_thread_end(jvmtiEnv* jvmti, JNIEnv* jni, jthread thread) {
     (void)jvmti;
     if (!is_told()) return;
-    forget_thread((uintptr_t)read_field(jni, thread, &eetop_field));
+    forget_thread(jni, (uintptr_t)read_field(jni, thread, &eetop_field));
     if (plumb_enabled(jvm, thread_end)) {
         struct thread_facts facts;
         read_facts(jni, thread, &facts);
@@ -209,9 +230,9 @@ void plumb_threads_tell_running(JNIEnv* jni, bool is_first) {
         read_facts(jni, threads[i], &facts);
         /* One that has ended by now would not be forgotten any more. */
         if (facts.vm_thread != 0 && !(plumb_is_own_thread() && is_this_thread(jni, threads[i]))) {
-            const bool was_known = remember_thread(&facts);
+            const bool was_known = remember_thread(jni, threads[i], &facts);
             if ((uintptr_t)read_field(jni, threads[i], &eetop_field) != facts.vm_thread)
-                forget_thread(facts.vm_thread);
+                forget_thread(jni, facts.vm_thread);
             if (!(is_first && was_known && plumb_enabled(jvm, thread_start)))
                 plumb_trace(jvm, thread_running, facts.java_thread_id, facts.vm.os_thread_id,
                             facts.name.text.at, facts.name.text.bytes, facts.group.text.at,
@@ -228,13 +249,13 @@ static bool is_owner(const struct known_thread* known, uintptr_t word) {
     return known->vm_thread == word || (word >= known->vm.stack_low && word < known->vm.stack_high);
 }
 
-static const struct known_thread* owner_of_word(uintptr_t word) {
+static struct known_thread* owner_of_word(uintptr_t word) {
     if (!plumb_vm_owner_is_java_thread_id()) {
-        const struct known_thread* const known = *find_thread(word);
+        struct known_thread* const known = *find_thread(word);
         if (known) return known;
     }
     for (size_t i = 0; i < bucket_count; i++) {
-        for (const struct known_thread* known = thread_buckets[i]; known; known = known->next) {
+        for (struct known_thread* known = thread_buckets[i]; known; known = known->next) {
             if (is_owner(known, word)) return known;
         }
     }
@@ -254,11 +275,33 @@ static void copy_known(const struct known_thread* known, struct plumb_owner* own
     owner->java_thread_id = known->java_thread_id;
 }
 
-static void copy_owner(uintptr_t word, struct plumb_owner* owner) {
+/* Over the one that it had when it was remembered. */
+static void read_name_now(JNIEnv* jni, jthread thread, struct plumb_owner* owner) {
+    jchar units[sizeof(owner->name)];
+    const jfieldID field = __atomic_load_n(&name_field, __ATOMIC_ACQUIRE);
+    const jstring name = field ? (*jni)->GetObjectField(jni, thread, field) : NULL;
+    if (!name) return;
+    jsize count = (*jni)->GetStringLength(jni, name);
+    if (count > (jsize)sizeof(owner->name)) count = sizeof(owner->name);
+    (*jni)->GetStringRegion(jni, name, 0, count, units);
+    owner->name_bytes = plumb_utf8_of_utf16(units, (size_t)count, owner->name, sizeof(owner->name));
+    (*jni)->DeleteLocalRef(jni, name);
+}
+
+static void copy_owner(JNIEnv* jni, uintptr_t word, struct plumb_owner* owner) {
     plumb_lock(&table_lock);
-    const struct known_thread* const known = owner_of_word(word);
-    if (known) copy_known(known, owner);
+    struct known_thread* const known = owner_of_word(word);
+    if (known) {
+        copy_known(known, owner);
+        known->uses++;
+    }
     plumb_unlock(&table_lock);
+    const jthread thread = known && known->object ? (*jni)->NewLocalRef(jni, known->object) : NULL;
+    if (thread) {
+        read_name_now(jni, thread, owner);
+        (*jni)->DeleteLocalRef(jni, thread);
+    }
+    let_go(jni, known);
 }
 
 void plumb_no_owner(struct plumb_owner* owner) {
@@ -275,7 +318,7 @@ void plumb_owner_of_pending(JNIEnv* jni, jthread thread, struct plumb_owner* own
         plumb_no_owner(owner);
         const uintptr_t word = plumb_vm_pending_owner(own);
         if (word == 0) return;
-        copy_owner(word, owner);
+        copy_owner(jni, word, owner);
         if (plumb_vm_pending_owner(own) == word) return;
     }
     plumb_no_owner(owner);
@@ -288,6 +331,8 @@ void plumb_owner_of_thread(JNIEnv* jni, jthread thread, struct plumb_owner* owne
     if (vm_thread == 0) return;
     plumb_lock(&table_lock);
     const struct known_thread* const known = *find_thread(vm_thread);
-    if (known && known->java_thread_id == owner->java_thread_id) copy_known(known, owner);
+    const bool is_known = known && known->java_thread_id == owner->java_thread_id;
+    if (is_known) copy_known(known, owner);
     plumb_unlock(&table_lock);
+    if (is_known) read_name_now(jni, thread, owner);
 }
