@@ -5,7 +5,6 @@
 #include "tests/support/freezer.h"
 #include "tests/support/quiescence_test.h"
 
-
 using namespace plumb;
 using namespace plumb::test;
 using ::testing::AllOf;
