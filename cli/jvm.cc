@@ -11,9 +11,11 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fcntl.h>
 #include <filesystem>
 #include <string_view>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -142,6 +144,33 @@ bool is_socket(const std::string& path) {
     return ::lstat(path.c_str(), &found) == 0 && S_ISSOCK(found.st_mode);
 }
 
+/* Of all that attach to JVMs with this /tmp one is at it at a time: a JVM that has its socket already by the time it comes to a second
+ * SIGQUIT answers that with a list of its threads. A lock, which ends with whoever holds it. */
+class AttachTurn {
+public:
+    explicit AttachTurn(const std::string& process)
+        : folder_(::open((process + "/root/tmp").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
+    /* Also where such a folder can not be locked. */
+    bool is_ours() const { return ::flock(folder_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
+
+private:
+    FileDescriptor folder_;
+};
+
+constexpr const char* attach_folders[] = {"cwd", "root/tmp"};
+
+/* Somebody else's, jcmd's perhaps, who has asked a moment ago and waits for the socket; or left it when he was killed. */
+bool is_asked_by_another(const std::string& process, const std::string& name) {
+    constexpr time_t patience_seconds = 10; /* of those that the JDK has */
+    for (const char* const place : attach_folders) {
+        struct stat found = {};
+        if (::lstat(fmt::format("{}/{}/{}", process, place, name).c_str(), &found) == 0 &&
+            std::abs(::time(nullptr) - found.st_mtime) <= patience_seconds)
+            return true;
+    }
+    return false;
+}
+
 /* It is taken away wherever it is by then: no path of the process's leads there when that has ended. */
 class AttachFile {
 public:
@@ -159,9 +188,8 @@ private:
 };
 
 /* In the process's own folder, or, where that can not be written, in its /tmp: both are looked into. */
-Result<AttachFile> make_attach_file(const std::string& process, std::uint32_t number) {
-    const std::string name = fmt::format(".attach_pid{}", number);
-    for (const char* const place : {"cwd", "root/tmp"}) {
+Result<AttachFile> make_attach_file(const std::string& process, const std::string& name) {
+    for (const char* const place : attach_folders) {
         FileDescriptor folder(
             ::open(fmt::format("{}/{}", process, place).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
         const int file =
@@ -173,21 +201,35 @@ Result<AttachFile> make_attach_file(const std::string& process, std::uint32_t nu
     return Error::from_errno(errno, "Could not make {} in the process's folder, nor in its /tmp", name);
 }
 
-/* Has the JVM listen, if it does not yet. */
-Status begin_listening(std::uint32_t process_id, const std::string& folder, std::uint32_t number,
-                       const std::string& path) {
-    if (is_socket(path)) return ok(); /* as that of one with -Xrs is from its start on */
-    if (const Status may = may_be_asked(process_id); !may) return may.error();
-    auto asked = make_attach_file(folder, number);
-    if (!asked) return asked.error();
-    const bool was_sent = ::kill(static_cast<pid_t>(process_id), SIGQUIT) == 0;
-    const int error = errno;
-    for (unsigned i = 0; was_sent && i < jvm_attach_looks && !is_socket(path); i++) {
+/* Whether it has become true, and nothing has ended that. */
+template <typename Condition>
+bool comes_true(std::uint32_t process_id, const Condition& condition) {
+    for (unsigned i = 0; i < jvm_attach_looks && !condition(); i++) {
         if (!process_start_boottime_ns(process_id)) break;
         ::usleep(jvm_attach_look_us);
     }
-    if (!was_sent) return Error::from_errno(error, "Could not signal process {}", process_id);
-    if (is_socket(path)) return ok();
+    return condition();
+}
+
+/* Has the JVM listen, if it does not yet. */
+Status begin_listening(std::uint32_t process_id, const std::string& folder, std::uint32_t number,
+                       const std::string& path) {
+    const std::string name = fmt::format(".attach_pid{}", number);
+    const AttachTurn turn(folder);
+    const bool is_turn = comes_true(process_id, [&] { return is_socket(path) || turn.is_ours(); });
+    if (is_turn)
+        comes_true(process_id, [&] { return is_socket(path) || !is_asked_by_another(folder, name); });
+    if (is_socket(path)) return ok(); /* as that of one with -Xrs is from its start on */
+    if (!is_turn)
+        return Error("Somebody else has been attaching to a JVM with the /tmp of process {} for 10 s.",
+                     process_id)
+            .hint("Is another recorder stopped?");
+    if (const Status may = may_be_asked(process_id); !may) return may.error();
+    auto asked = make_attach_file(folder, name);
+    if (!asked) return asked.error();
+    if (::kill(static_cast<pid_t>(process_id), SIGQUIT) != 0)
+        return Error::from_errno(errno, "Could not signal process {}", process_id);
+    if (comes_true(process_id, [&] { return is_socket(path); })) return ok();
     if (!process_start_boottime_ns(process_id))
         return Error("Process {} ended before its JVM answered.", process_id);
     /* It would answer with a list of its threads when it comes to it. */

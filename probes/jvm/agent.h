@@ -65,6 +65,9 @@ struct plumb_name {
 struct plumb_name plumb_name_of_class(jclass class);
 struct plumb_name plumb_name_of_class_of(JNIEnv* jni, jobject object);
 void plumb_release_name(struct plumb_name* name);
+/* As many of its UTF-16 units, and as much of them as UTF-8, as there is room for; the bytes. The reference is given back; NULL is empty. */
+enum { PLUMB_STRING_UNITS_MAX = 512 };
+size_t plumb_take_string(JNIEnv* jni, jstring string, size_t units_max, char* to, size_t room);
 
 struct plumb_method_names {
     struct plumb_name class_name, method, signature;

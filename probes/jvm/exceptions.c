@@ -12,18 +12,12 @@ void plumb_exceptions_prepare(JNIEnv* jni) {
     if (class) (*jni)->DeleteLocalRef(jni, class);
 }
 
-enum { message_units_max = 512 };
+enum { message_units_max = PLUMB_STRING_UNITS_MAX };
 
 static size_t read_message(JNIEnv* jni, jobject exception, char* to, size_t room) {
     const jfieldID field = __atomic_load_n(&message_field, __ATOMIC_ACQUIRE);
     const jstring message = field && exception ? (*jni)->GetObjectField(jni, exception, field) : NULL;
-    if (!message) return 0;
-    jchar units[message_units_max];
-    jsize count = (*jni)->GetStringLength(jni, message);
-    if (count > message_units_max) count = message_units_max;
-    (*jni)->GetStringRegion(jni, message, 0, count, units);
-    (*jni)->DeleteLocalRef(jni, message);
-    return plumb_utf8_of_utf16(units, (size_t)count, to, room);
+    return plumb_take_string(jni, message, message_units_max, to, room);
 }
 
 static int32_t line_of(jmethodID method, jlocation location) {

@@ -48,3 +48,14 @@ void plumb_release_method_names(struct plumb_method_names* names) {
     plumb_release_name(&names->method);
     plumb_release_name(&names->signature);
 }
+
+size_t plumb_take_string(JNIEnv* jni, jstring string, size_t units_max, char* to, size_t room) {
+    jchar units[PLUMB_STRING_UNITS_MAX];
+    if (!string) return 0;
+    if (units_max > PLUMB_STRING_UNITS_MAX) units_max = PLUMB_STRING_UNITS_MAX;
+    size_t count = (size_t)(*jni)->GetStringLength(jni, string);
+    if (count > units_max) count = units_max;
+    (*jni)->GetStringRegion(jni, string, 0, (jsize)count, units);
+    (*jni)->DeleteLocalRef(jni, string);
+    return plumb_utf8_of_utf16(units, count, to, room);
+}

@@ -5,7 +5,6 @@
  */
 #include "agent.h"
 #include "lock.h"
-#include "text.h"
 #include "vm_structs.h"
 
 #include <stdlib.h>
@@ -277,15 +276,11 @@ static void copy_known(const struct known_thread* known, struct plumb_owner* own
 
 /* Over the one that it had when it was remembered. */
 static void read_name_now(JNIEnv* jni, jthread thread, struct plumb_owner* owner) {
-    jchar units[sizeof(owner->name)];
     const jfieldID field = __atomic_load_n(&name_field, __ATOMIC_ACQUIRE);
     const jstring name = field ? (*jni)->GetObjectField(jni, thread, field) : NULL;
-    if (!name) return;
-    jsize count = (*jni)->GetStringLength(jni, name);
-    if (count > (jsize)sizeof(owner->name)) count = sizeof(owner->name);
-    (*jni)->GetStringRegion(jni, name, 0, count, units);
-    owner->name_bytes = plumb_utf8_of_utf16(units, (size_t)count, owner->name, sizeof(owner->name));
-    (*jni)->DeleteLocalRef(jni, name);
+    if (name)
+        owner->name_bytes =
+            plumb_take_string(jni, name, sizeof(owner->name), owner->name, sizeof(owner->name));
 }
 
 static void copy_owner(JNIEnv* jni, uintptr_t word, struct plumb_owner* owner) {
