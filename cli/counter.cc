@@ -175,7 +175,8 @@ Status Counter::open_session() {
     reader_ = std::move(*reader);
     const auto rules = rules_of(options_.what);
     for (const auto& [process_id, start_ns] : attached_)
-        if (options_.what.jvm) tell_jvm_agent(process_id, options_.what.jvm_agent_options);
+        if (options_.what.jvm)
+            tell_jvm_agent(process_id, options_.what.jvm_agent_options, options_.what.seccomp);
     auto enabled = session_->enable(*rules);
     take_report(enabled);
     if (enabled) return ok();
@@ -189,7 +190,9 @@ Status Counter::look_at_attached() {
     std::map<std::uint32_t, std::string> without_agent;
     for (const auto& [process_id, start_ns] : attached_)
         if (const Status agent =
-                options_.what.jvm ? attach_jvm_agent(process_id, options_.what.jvm_agent_options) : ok();
+                options_.what.jvm
+                    ? attach_jvm_agent(process_id, options_.what.jvm_agent_options, options_.what.seccomp)
+                    : ok();
             !agent)
             without_agent[process_id] = agent.error().message();
         else if (const Status matched = look_for_jvm_methods(

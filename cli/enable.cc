@@ -27,7 +27,7 @@ std::vector<std::uint32_t> attach_agents(const std::vector<std::uint32_t>& proce
                                          const std::string& options) {
     std::vector<std::uint32_t> attached;
     for (const std::uint32_t process_id : process_ids)
-        if (const Status done = attach_jvm_agent(process_id, options); done)
+        if (const Status done = attach_jvm_agent(process_id, options, false); done)
             attached.push_back(process_id);
         else
             complain(done.error());

@@ -1,9 +1,12 @@
 #include "cli/jvm.h"
 
 #include "base/file.h"
+#include "base/memory_room.h"
 #include "base/processes.h"
+#include "base/thread_room.h"
 #include "cli/jvm_flags.h"
 #include "cli/preload.h"
+#include "consumerd/control/seccomp.h"
 
 #include <fmt/format.h>
 
@@ -30,6 +33,8 @@ constexpr unsigned jvm_attach_look_us = 5'000;
 constexpr unsigned jvm_attach_looks = 2'000; /* ten seconds, as jcmd waits */
 constexpr long jvm_answer_seconds = 20;
 constexpr std::size_t jvm_argument_bytes_max = 1024;
+/* The listener, the agent's own, and those that the program begins meanwhile; with their stacks. */
+constexpr std::uint64_t threads_of_attaching = 8, bytes_of_attaching = 8 << 20;
 
 /* How a word stands in JAVA_TOOL_OPTIONS, which knows two kinds of quotes and no other way. */
 Result<std::string> quoted_for_java(const std::string& word) {
@@ -122,6 +127,11 @@ bool is_attaching_forbidden(std::uint32_t process_id) {
 /* SIGQUIT asks a JVM to listen, if the file is there. One that does not attach answers with a list of its threads on its
  * output, one without a handler ends. */
 Status may_be_asked(std::uint32_t process_id) {
+    if (!has_begun_jvm(process_id).value_or(true))
+        return Error(
+                   "Process {} has a libjvm.so and no JVM in it yet, so a signal would be the program's own.",
+                   process_id)
+            .hint("Try again when it has begun.");
     const auto status = process_status(process_id);
     if (!status) return status.error();
     if (!catches(*status, SIGQUIT))
@@ -133,6 +143,18 @@ Status may_be_asked(std::uint32_t process_id) {
     if (status->state == 'T' || status->state == 't')
         return Error("The JVM of process {} is stopped, so it can not answer.", process_id)
             .hint("Let it go on (`kill -CONT {}`).", process_id);
+    if (const ThreadRoom room = thread_room(process_id); room.threads < threads_of_attaching)
+        return Error("The JVM of process {} may begin {} more threads ({}), and ends where it can not begin "
+                     "the "
+                     "one that listens.",
+                     process_id, room.threads, room.limit)
+            .hint("Raise that limit, or start it with `plumb record --jvm -- java ...`.");
+    if (const MemoryRoom room = memory_room(process_id); room.bytes < bytes_of_attaching)
+        return Error(
+                   "The JVM of process {} has {} left ({}), and ends where it can not begin the thread that "
+                   "listens.",
+                   process_id, in_mib(room.bytes), room.limit)
+            .hint("Raise that limit, or start it with `plumb record --jvm -- java ...`.");
     if (is_attaching_forbidden(process_id))
         return Error("The JVM of process {} was started with -XX:+DisableAttachMechanism.", process_id)
             .hint("Start it with `plumb record --jvm -- java ...`.");
@@ -292,6 +314,16 @@ bool has_jvm_agent(std::uint32_t process_id) {
     return maps_file_named(process_id, "/libplumb-jvm.so").value_or(false);
 }
 
+/* A JVM that is asked to listen and to load makes calls that its program never makes. */
+static Status may_make_calls(std::uint32_t process_id) {
+    const OwnFilter filter = own_filter_of(process_id);
+    if (filter != OwnFilter::yes && filter != OwnFilter::hidden) return ok();
+    return Error("The JVM of process {} has a seccomp filter, which may end it for a call that attaching "
+                 "makes; it is left as it is.",
+                 process_id)
+        .hint("`--seccomp` (of `plumb record` and `plumb stat`) attaches all the same.");
+}
+
 /* Has the JVM load the agent with these options, and returns what it says. */
 static Result<std::string> load_into_jvm(std::uint32_t process_id, const std::string& agent,
                                          const std::string& options) {
@@ -318,9 +350,11 @@ static Result<std::string> load_into_jvm(std::uint32_t process_id, const std::st
     return answer;
 }
 
-Status attach_jvm_agent(std::uint32_t process_id, const std::string& agent_options) {
+Status attach_jvm_agent(std::uint32_t process_id, const std::string& agent_options, bool filtered_too) {
     const auto agent = find_probe("jvm");
     if (!agent) return agent.error();
+    if (const Status is = is_jvm(process_id); !is) return is.error();
+    if (const Status may = filtered_too ? ok() : may_make_calls(process_id); !may) return may.error();
     const auto answer = load_into_jvm(process_id, *agent, agent_options);
     if (!answer) return answer.error();
     if (answer->starts_with("0\n") && answer->find("not loaded") == std::string::npos &&
@@ -329,9 +363,9 @@ Status attach_jvm_agent(std::uint32_t process_id, const std::string& agent_optio
     return Error("The JVM of process {} did not load {}: {}", process_id, *agent, *answer);
 }
 
-void tell_jvm_agent(std::uint32_t process_id, const std::string& agent_options) {
+void tell_jvm_agent(std::uint32_t process_id, const std::string& agent_options, bool filtered_too) {
     if (!has_jvm_agent(process_id)) return;
-    const Status told = attach_jvm_agent(process_id, agent_options);
+    const Status told = attach_jvm_agent(process_id, agent_options, filtered_too);
     (void)told; /* who attaches behind this says why it can not */
 }
 

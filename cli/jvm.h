@@ -15,17 +15,18 @@ namespace plumb {
 Result<std::string> java_tool_options(const char* inherited, const std::string& agent_options);
 
 /* Has the JVM load the agent, as jcmd would. When this returns, what recordings want of it is asked for already. An agent that is there
- * stays as it is, but for options that change it. Nothing is sent to a process that is no JVM, or that would do anything else than attach. */
-Status attach_jvm_agent(std::uint32_t process_id, const std::string& agent_options);
+ * stays as it is, but for options that change it. Nothing is sent to a process that is no JVM, or that would do anything else than attach;
+ * nor to one with a seccomp filter, unless `filtered_too`. */
+Status attach_jvm_agent(std::uint32_t process_id, const std::string& agent_options, bool filtered_too);
 
-/* Asks the agent that is there, and returns its answer. */
+/* Asks the agent that was attached, and returns its answer. */
 Result<int> ask_jvm_agent(std::uint32_t process_id, const std::string& question);
 
 /* Whether the agent is in it. */
 bool has_jvm_agent(std::uint32_t process_id);
 
 /* An agent that is there hears of the options before anything is switched on: it would begin with the methods of an earlier recording. */
-void tell_jvm_agent(std::uint32_t process_id, const std::string& agent_options);
+void tell_jvm_agent(std::uint32_t process_id, const std::string& agent_options, bool filtered_too);
 
 } // namespace plumb
 

@@ -147,6 +147,20 @@ std::optional<std::uint64_t> VmTable::size_of(const std::string& type) {
 
 } // namespace
 
+std::optional<bool> has_begun_jvm(std::uint32_t process_id) {
+    auto table = VmTable::of(process_id);
+    if (!table) return {};
+    const auto list = table->field("ThreadsSMRSupport", "_java_thread_list", true);
+    const auto length = table->field("ThreadsList", "_length", false);
+    if (!list || !length) return {};
+    const auto threads = table->memory().at<std::uint64_t>(*list);
+    if (!threads) return {};
+    if (*threads == 0) return false;
+    const auto count = table->memory().at<std::uint32_t>(*threads + *length);
+    if (!count) return {};
+    return *count != 0;
+}
+
 std::optional<bool> jvm_flag(std::uint32_t process_id, const std::string& name) {
     auto table = VmTable::of(process_id);
     if (!table) return {};

@@ -254,7 +254,7 @@ Status Recorder::open_session() {
     const auto rules = rules_of(options_);
     note_insisted();
     for (const auto& [process_id, start_ns] : attached_)
-        if (options_.jvm) tell_jvm_agent(process_id, options_.jvm_agent_options);
+        if (options_.jvm) tell_jvm_agent(process_id, options_.jvm_agent_options, options_.seccomp);
     auto enabled = session_->enable(*rules);
     if (!enabled) {
         close();

@@ -137,7 +137,9 @@ void Recorder::leave_off_ended() {
 void Recorder::attach_agents() {
     for (const auto& [process_id, start_ns] : attached_) {
         const bool was_there = has_jvm_agent(process_id);
-        if (const Status attached = attach_jvm_agent(process_id, options_.jvm_agent_options); !attached) {
+        if (const Status attached =
+                attach_jvm_agent(process_id, options_.jvm_agent_options, options_.seccomp);
+            !attached) {
             summary_.unreachable.push_back({process_id, attached.error().message()});
         } else if (!was_there && names_exceptions(options_.events)) {
             status_.say(fmt::format(

@@ -52,6 +52,12 @@ bool plumb_methods_are_wanted(void); /* somebody records them, and some are aske
 /* From any thread: an event of this group came that nobody wants. If that is so of all, a recording has ended without a word. */
 void plumb_came_unwanted(enum plumb_group group);
 
+/* code.c: around what a group's events tell; and what there is already, to recordings that have come */
+void plumb_code_begin(enum plumb_group group);
+void plumb_code_end(enum plumb_group group);
+void plumb_code_tell_methods(void);
+void plumb_code_tell_stubs(void);
+
 /* watch.c: a thread that follows from now on */
 void plumb_begin_watching(void);
 void plumb_end_watching(void); /* the JVM is about to end; the thread does no more */

@@ -166,6 +166,7 @@ static void switch_group_on(enum plumb_group group, JNIEnv* jni, bool is_live) {
         return;
     }
     group_is_on[group] = true;
+    plumb_code_begin(group);
     notify(group, JVMTI_ENABLE);
     if (group == PLUMB_METHODS) plumb_methods_follow(jni);
 }
@@ -175,6 +176,7 @@ static void switch_group_off(enum plumb_group group, JNIEnv* jni) {
     group_is_on[group] = false;
     if (group == PLUMB_METHODS) plumb_methods_end(jni);
     notify(group, JVMTI_DISABLE);
+    plumb_code_end(group);
     if (group == PLUMB_PARKS) plumb_parks_end(jni);
     if (group == PLUMB_ALLOCATIONS) plumb_allocations_end();
     if (group != PLUMB_EXCEPTIONS) give_capabilities_back(group);
@@ -205,15 +207,13 @@ static struct listeners listeners_now(void) {
 }
 
 static void tell_what_is_there(JNIEnv* jni, bool threads_were_off) {
-    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
     const struct listeners now = listeners_now(), before = told_to;
     told_to = now;
     if (group_is_on[PLUMB_THREADS] && (threads_were_off || (now.threads & ~before.threads) != 0))
         plumb_threads_tell_running(jni, threads_were_off);
     if (group_is_on[PLUMB_COMPILED_METHODS] && (now.methods & ~before.methods) != 0)
-        (*jvmti)->GenerateEvents(jvmti, JVMTI_EVENT_COMPILED_METHOD_LOAD);
-    if (group_is_on[PLUMB_GENERATED_CODE] && (now.code & ~before.code) != 0)
-        (*jvmti)->GenerateEvents(jvmti, JVMTI_EVENT_DYNAMIC_CODE_GENERATED);
+        plumb_code_tell_methods();
+    if (group_is_on[PLUMB_GENERATED_CODE] && (now.code & ~before.code) != 0) plumb_code_tell_stubs();
 }
 
 static void give_back_left_over(JNIEnv* jni) {

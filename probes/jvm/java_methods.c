@@ -167,19 +167,49 @@ static uint32_t line_of(uintptr_t fixed, int32_t index) {
     return best_line > 0 ? (uint32_t)best_line : 0;
 }
 
+static size_t put_hash(const unsigned char* text, size_t bytes, char* to) {
+    static const char digits[] = "0123456789abcdef";
+    uint32_t hash = 0x811c9dc5; /* FNV-1a */
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ text[i]) * 0x01000193;
+    for (int shift = 28; shift >= 0; shift -= 4)
+        *to++ = digits[hash >> shift & 15];
+    return 8;
+}
+
+/* One that has no room is cut between two characters, and ends in "~" and eight digits, by which it differs from others that begin so. */
 static size_t put_symbol(uintptr_t symbol, char* to, size_t room) {
-    size_t bytes = half_of(symbol, SYMBOL_LENGTH);
-    if (bytes > room) bytes = room;
-    memcpy(to, at(symbol, SYMBOL_BODY), bytes);
-    return bytes;
+    enum { tail_bytes = 9 };
+    const unsigned char* const text = at(symbol, SYMBOL_BODY);
+    const size_t bytes = half_of(symbol, SYMBOL_LENGTH);
+    if (bytes <= room) {
+        memcpy(to, text, bytes);
+        return bytes;
+    }
+    size_t kept = room - tail_bytes;
+    while (kept > 0 && (text[kept] & 0xc0) == 0x80)
+        kept--;
+    memcpy(to, text, kept);
+    to[kept++] = '~';
+    return kept + put_hash(text, bytes, to + kept);
+}
+
+enum { hidden_tail_bytes = 19 }; /* "+0x" and sixteen digits */
+static bool ends_as_hidden(const char* name, size_t bytes) {
+    if (bytes <= hidden_tail_bytes || memcmp(name + bytes - hidden_tail_bytes, "+0x", 3) != 0) return false;
+    for (size_t i = bytes - hidden_tail_bytes + 3; i < bytes; i++) {
+        if (!strchr("0123456789abcdef", name[i])) return false;
+    }
+    return true;
 }
 
 /* As Class.getName(): in the JVM a hidden class has "+" before its number. */
 static void make_class_name(char* name, size_t bytes) {
+    const bool is_hidden = ends_as_hidden(name, bytes);
     for (size_t i = 0; i < bytes; i++) {
         if (name[i] == '/') name[i] = '.';
-        if (name[i] == '+' && i + 2 < bytes && name[i + 1] == '0' && name[i + 2] == 'x') name[i] = '/';
     }
+    if (is_hidden) name[bytes - hidden_tail_bytes] = '/';
 }
 
 static void put_method(struct plumb_stack_walk* walk, uintptr_t method, uint32_t line) {

@@ -238,6 +238,21 @@ class JavaStacksTest(unittest.TestCase):
             finally:
                 program.kill()
 
+    def test_long_names_are_cut_and_stay_apart(self):
+        """In the middle of no character; and a class that only looks like a hidden one keeps its name."""
+        names = ["x" + "\u00e4" * 320 + end for end in "ab"]
+        calls = "".join(f"{name}(); " for name in names)
+        methods = "".join(f"static void {name}() {{ park(); }} " for name in names)
+        (self.folder / "Long.java").write_text(
+            "public class Long { static void park() { for (int i = 0; i < 3; i++) java.util.concurrent.locks.LockSupport.parkNanos(1000); } "
+            f"{methods} public static void main(String[] a) {{ {calls} System.out.println(\"samples 1\"); }} }}", encoding="utf-8")
+        subprocess.run(["javac", "-encoding", "utf-8", "-d", self.folder, self.folder / "Long.java"], check=True, timeout=200)
+        self.record(["java", "-cp", self.folder, "Long"], patterns=("jvm:park",))
+        found = {event["callstack"][event["callstack"].index("Long.park:1") + 1] for event in self.events() if "Long.park:1" in event["callstack"]}
+        self.assertEqual(len(found), 2, found)
+        for name in found:
+            self.assertRegex(name, r"\ALong\.x\u00e4{300,}~[0-9a-f]{8}:1\Z")
+
     def test_of_another_version_ends_at_its_code(self):
         java = newer_java()
         if java is None:

@@ -39,6 +39,27 @@ class OneBehindAnother(InFolder):
                 time.sleep(0.7)  # long enough for the agent to give all back
         self.finish(server)
 
+    def test_code_is_told_once(self):
+        """While the JVM begins it tells of what it makes, and is asked what it has made."""
+        for options in ((), ("-XX:+UseSerialGC",)):
+            shutil.rmtree(self.trace, ignore_errors=True)
+            status, _, errors = self.record(java("Parks", options=options),
+                                            options=("--jvm", "-e", "jvm:compiled_method_*", "-e", "jvm:dynamic_code_generated"))
+            self.assertEqual(status, 7, errors)
+            there, told = {}, collections.Counter()
+            for each in self.events():
+                fields = {name: each.fields[name] for name in each.fields if name not in ("cpu_id", "vtid", "tid")}
+                if each.name == "jvm:compiled_method_load":
+                    self.assertNotEqual(there.get(fields["code"]), fields)
+                    there[fields["code"]] = fields
+                elif each.name == "jvm:compiled_method_unload":
+                    there.pop(fields["code"], None)
+                elif each.name == "jvm:dynamic_code_generated":
+                    told[tuple(sorted(fields.items()))] += 1
+            self.assertGreater(len(there), 20)
+            self.assertGreater(len(told), 100)
+            self.assertEqual(set(told.values()), {1})
+
     def test_each_thread_is_told_once(self):
         """Also one that begins while it is asked who is there."""
         server = self.serve("Waits")

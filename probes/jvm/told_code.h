@@ -1,0 +1,24 @@
+/*
+ * Machine code that recordings have been told of. A JVM is asked what it has made when that is to be recorded, and goes on making more; what
+ * it makes meanwhile it tells twice, once by the thread that asks and once by another one, some milliseconds later.
+ */
+#ifndef PLUMB_PROBES_JVM_TOLD_CODE_H
+#define PLUMB_PROBES_JVM_TOLD_CODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { PLUMB_TOLD_BUCKETS = 1024 };
+struct plumb_told_code {
+    uint32_t lock;
+    struct plumb_told_piece* buckets[PLUMB_TOLD_BUCKETS];
+};
+
+/* Whether it was told before, as the same; from now on it was. */
+bool plumb_was_told(struct plumb_told_code* told, const void* code, size_t bytes, uint64_t what);
+/* It is gone: something else may be there next. */
+void plumb_untell(struct plumb_told_code* told, const void* code);
+void plumb_untell_all(struct plumb_told_code* told);
+
+#endif
