@@ -148,7 +148,7 @@ static bool set_up(JavaVM* vm, const char* options, bool attaches) {
     if (is_a_second_copy()) return false;
     if (__atomic_exchange_n(&agent_has_begun, true, __ATOMIC_SEQ_CST)) {
         heed(options);
-        plumb_wake_watcher();
+        plumb_have_it_followed();
         return false;
     }
     jvmtiEnv* const found = environment_of(vm, attaches);

@@ -62,6 +62,7 @@ void plumb_code_tell_stubs(void);
 void plumb_begin_watching(void);
 void plumb_end_watching(void); /* the JVM is about to end; the thread does no more */
 void plumb_wake_watcher(void);
+void plumb_have_it_followed(void); /* for some seconds at most: what is wanted now is there behind that */
 
 /* names.c: what JVMTI allocated, made UTF-8; empty if it can not be had */
 struct plumb_name {

@@ -12,10 +12,12 @@
 #include <signal.h>
 #include <stdint.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct plumb_watch agent_watch;
-static bool jvm_is_ending;
+static bool jvm_is_ending, is_watching;
+static uint32_t followed; /* changes up to here */
 static __thread bool is_watcher;
 
 bool plumb_is_own_thread(void) {
@@ -38,6 +40,7 @@ static void* watch(void* unused) {
     while (!__atomic_load_n(&jvm_is_ending, __ATOMIC_ACQUIRE)) {
         const uint32_t seen = __atomic_load_n(&agent_watch.changes, __ATOMIC_ACQUIRE);
         if (plumb_is_to_follow()) follow_as_java_thread();
+        __atomic_store_n(&followed, seen, __ATOMIC_RELEASE);
         syscall(SYS_futex, &agent_watch.changes, FUTEX_WAIT, seen, NULL, NULL, 0);
     }
     return unused;
@@ -58,7 +61,10 @@ void plumb_begin_watching(void) {
         sigdelset(&blocked, answers[i]);
     pthread_sigmask(SIG_SETMASK, &blocked, &before);
     pthread_t thread;
-    if (pthread_create(&thread, &attributes, watch, NULL) == 0) pthread_setname_np(thread, "plumb-jvm");
+    if (pthread_create(&thread, &attributes, watch, NULL) == 0) {
+        __atomic_store_n(&is_watching, true, __ATOMIC_RELEASE);
+        pthread_setname_np(thread, "plumb-jvm");
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
 }
@@ -66,6 +72,21 @@ void plumb_begin_watching(void) {
 void plumb_wake_watcher(void) {
     __atomic_add_fetch(&agent_watch.changes, 1, __ATOMIC_SEQ_CST);
     syscall(SYS_futex, &agent_watch.changes, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+/* It may be at work for seconds: giving back what a recording before has changed in thousands of classes. */
+void plumb_have_it_followed(void) {
+    enum { looks_max = 5000 };
+    const struct timespec pause = {0, 2000000};
+    plumb_wake_watcher();
+    const uint32_t wanted = __atomic_load_n(&agent_watch.changes, __ATOMIC_SEQ_CST);
+    for (int looks = 0; looks < looks_max; looks++) {
+        if (!__atomic_load_n(&is_watching, __ATOMIC_ACQUIRE) ||
+            __atomic_load_n(&jvm_is_ending, __ATOMIC_ACQUIRE) ||
+            (int32_t)(__atomic_load_n(&followed, __ATOMIC_ACQUIRE) - wanted) >= 0)
+            return;
+        nanosleep(&pause, NULL);
+    }
 }
 
 void plumb_end_watching(void) {

@@ -39,6 +39,19 @@ class OneBehindAnother(InFolder):
                 time.sleep(0.7)  # long enough for the agent to give all back
         self.finish(server)
 
+    def test_one_begins_when_what_the_one_before_has_changed_is_given_back(self):
+        """Thousands of methods take the agent a while."""
+        server = self.serve("Serves")
+        for _ in range(4):
+            status, _, errors = self.attach(server, 0.1, "-e", "jvm:method_entry", "--jvm-methods", "java.**::*", "--jvm-methods", "sun.**::*",
+                                            "--jvm-methods", "jdk.**::*")
+            self.assertEqual(status, 0, errors)
+            recorder = self.attach_begin(server, "-e", "jvm:monitor*", "--duration", "0.1s")
+            _, errors = recorder.communicate(timeout=60)
+            self.assertEqual(recorder.returncode, 0, errors)
+            self.assertGreater(len(self.events()), 10)
+        self.finish(server)
+
     def test_code_is_told_once(self):
         """While the JVM begins it tells of what it makes, and is asked what it has made."""
         for options in ((), ("-XX:+UseSerialGC",)):
