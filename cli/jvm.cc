@@ -166,6 +166,17 @@ bool is_socket(const std::string& path) {
     return ::lstat(path.c_str(), &found) == 0 && S_ISSOCK(found.st_mode);
 }
 
+/* Anybody may put a file of that name into /tmp. */
+Status is_of_jvm(const std::string& path, std::uint32_t process_id) {
+    struct stat found = {};
+    const auto status = process_status(process_id);
+    if (!status || ::lstat(path.c_str(), &found) != 0 || found.st_uid == status->effective_user_id)
+        return ok();
+    return Error("{} is user {}'s, and the JVM of process {} is user {}'s: it can not have made it.", path,
+                 found.st_uid, process_id, status->effective_user_id)
+        .hint("Remove it, and try again.");
+}
+
 /* Of all that attach to JVMs with this /tmp one is at it at a time: a JVM that has its socket already by the time it comes to a second
  * SIGQUIT answers that with a list of its threads. A lock, which ends with whoever holds it. */
 class AttachTurn {
@@ -237,6 +248,7 @@ bool comes_true(std::uint32_t process_id, const Condition& condition) {
 Status begin_listening(std::uint32_t process_id, const std::string& folder, std::uint32_t number,
                        const std::string& path) {
     const std::string name = fmt::format(".attach_pid{}", number);
+    if (const Status is = is_of_jvm(path, process_id); !is) return is.error();
     const AttachTurn turn(folder);
     const bool is_turn = comes_true(process_id, [&] { return is_socket(path) || turn.is_ours(); });
     if (is_turn)
@@ -270,8 +282,12 @@ Result<std::string> ask_jvm(const std::string& path, const std::string& words) {
     address.sun_family = AF_UNIX;
     if (path.size() >= sizeof(address.sun_path)) return Error("{} is too long a name for a socket.", path);
     std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-    if (::connect(socket.number(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
-        return Error::from_errno(errno, "Could not connect to {}", path);
+    if (::connect(socket.number(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+        const Error refused = Error::from_errno(errno, "Could not connect to {}", path);
+        return refused.number() == ECONNREFUSED
+                   ? refused.hint("Nobody listens there: if it is left over, remove it, and try again.")
+                   : refused;
+    }
     if (::send(socket.number(), words.data(), words.size(), MSG_NOSIGNAL) !=
         static_cast<ssize_t>(words.size()))
         return Error::from_errno(errno, "Could not write to {}", path);
@@ -344,13 +360,14 @@ static Result<std::string> load_into_jvm(std::uint32_t process_id, const std::st
     const AsUserOf user(process);
     if (const Status listens = begin_listening(process_id, folder, number, path); !listens)
         return listens.error();
+    if (const Status is = is_of_jvm(path, process_id); !is) return is.error();
     using std::string_literals::operator""s;
     auto answer = ask_jvm(path, "1\0load\0"s + agent + "\0true\0"s + options + "\0"s);
     if (!answer) return answer.error().with("The JVM of process {}", process_id);
     return answer;
 }
 
-Status attach_jvm_agent(std::uint32_t process_id, const std::string& agent_options, bool filtered_too) {
+static Status try_to_attach(std::uint32_t process_id, const std::string& agent_options, bool filtered_too) {
     const auto agent = find_probe("jvm");
     if (!agent) return agent.error();
     if (const Status is = is_jvm(process_id); !is) return is.error();
@@ -361,6 +378,13 @@ Status attach_jvm_agent(std::uint32_t process_id, const std::string& agent_optio
         has_jvm_agent(process_id))
         return ok();
     return Error("The JVM of process {} did not load {}: {}", process_id, *agent, *answer);
+}
+
+Status attach_jvm_agent(std::uint32_t process_id, const std::string& agent_options, bool filtered_too) {
+    const Status attached = try_to_attach(process_id, agent_options, filtered_too);
+    if (!attached && !process_start_boottime_ns(process_id))
+        return Error("Process {} has ended, before its JVM had the agent.", process_id);
+    return attached;
 }
 
 void tell_jvm_agent(std::uint32_t process_id, const std::string& agent_options, bool filtered_too) {

@@ -4,6 +4,7 @@
 """JVMs that attaching would end, and programs for which it would be a signal of their own: they are left as they are, and the reason is told."""
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import unittest
@@ -86,6 +87,20 @@ class LeftAlone(InFolder):
         server = self.begin("setpriv", "--reuid", nobodys, "--regid", nobodys, "--clear-groups", "bash", "-c", limit, "limited",
                             *java("Serves", options=words))
         self.check_left_alone(server, r"may begin \d more threads? \(RLIMIT_NPROC of its user \(20\)\)")
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs another user")
+    def test_another_users_socket(self):
+        server = self.serve("Serves")
+        path = f"/tmp/.java_pid{server.pid}"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trap:
+            trap.bind(path)
+            self.addCleanup(os.unlink, path)
+            os.chown(path, 47_110, 47_110)
+            trap.listen()
+            trap.settimeout(0.1)
+            self.check_left_alone(server, "user 47110's, and the JVM of process .* is user 0's.*Remove it")
+            with self.assertRaises(TimeoutError):
+                trap.accept()
 
     def test_a_library_without_a_jvm(self):
         home = pathlib.Path(os.path.realpath(subprocess.run(["which", "java"], capture_output=True, text=True, check=True).stdout.strip()))
