@@ -49,7 +49,7 @@ struct Mount {
     std::string point, root;
 };
 
-std::optional<Mount> find_mount(std::string_view mountinfo, bool is_v2) {
+std::optional<Mount> find_mount(std::string_view mountinfo, bool is_v2, std::string_view controller) {
     for (const std::string_view line : split(mountinfo, '\n')) {
         /* 36 25 0:31 ROOT POINT options [optional fields] - TYPE source super-options */
         const std::size_t dash = line.find(" - ");
@@ -58,14 +58,14 @@ std::optional<Mount> find_mount(std::string_view mountinfo, bool is_v2) {
         const std::vector<std::string_view> behind = split(line.substr(dash + 3), ' ');
         if (before.size() < 5 || behind.size() < 3) continue;
         const bool matches =
-            is_v2 ? behind[0] == "cgroup2" : behind[0] == "cgroup" && has_word(behind[2], "memory");
+            is_v2 ? behind[0] == "cgroup2" : behind[0] == "cgroup" && has_word(behind[2], controller);
         if (matches) return Mount{unescaped(before[4]), unescaped(before[3])};
     }
     return {};
 }
 
 /* The process's folder and those above it, as far as they can be seen. */
-void add_folders(const Mount& mount, std::string_view path, bool is_v2, std::vector<MemoryCgroup>& folders) {
+void add_folders(const Mount& mount, std::string_view path, bool is_v2, std::vector<ControlGroup>& folders) {
     const std::string_view root = mount.root == "/" ? std::string_view() : std::string_view(mount.root);
     /* One from outside what is mounted ("/../x"), or elsewhere: the mounted one is the nearest to be seen. */
     const bool is_inside = path.starts_with(root) && path.find("..") == std::string_view::npos &&
@@ -103,7 +103,7 @@ void narrow(MemoryRoom& room, std::uint64_t limit, std::uint64_t used, const std
 /* Beyond, it is the way in which v1 says "none". */
 constexpr std::uint64_t no_limit = std::uint64_t{1} << 60;
 
-void narrow_by_cgroup(MemoryRoom& room, const MemoryCgroup& cgroup, const std::string& root) {
+void narrow_by_cgroup(MemoryRoom& room, const ControlGroup& cgroup, const std::string& root) {
     const std::string folder = root + cgroup.folder;
     const auto used = number_in(folder + (cgroup.is_v2 ? "/memory.current" : "/memory.usage_in_bytes"));
     if (!used) return;
@@ -128,8 +128,9 @@ std::string in_mib(std::uint64_t bytes) {
     return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1024.0 * 1024.0));
 }
 
-std::vector<MemoryCgroup> memory_cgroups(std::string_view cgroup_file, std::string_view mountinfo_file) {
-    std::vector<MemoryCgroup> folders;
+std::vector<ControlGroup> control_groups(std::string_view cgroup_file, std::string_view mountinfo_file,
+                                         std::string_view controller) {
+    std::vector<ControlGroup> folders;
     for (const std::string_view line : split(cgroup_file, '\n')) {
         /* "0::/user.slice" of v2, "5:memory,hugetlb:/docker/1234" of v1 */
         const std::size_t first = line.find(':');
@@ -137,8 +138,8 @@ std::vector<MemoryCgroup> memory_cgroups(std::string_view cgroup_file, std::stri
         if (second == std::string_view::npos) continue;
         const std::string_view controllers = line.substr(first + 1, second - first - 1);
         const bool is_v2 = controllers.empty() && line.starts_with("0:");
-        if (!is_v2 && !has_word(controllers, "memory")) continue;
-        if (const auto mount = find_mount(mountinfo_file, is_v2))
+        if (!is_v2 && !has_word(controllers, controller)) continue;
+        if (const auto mount = find_mount(mountinfo_file, is_v2, controller))
             add_folders(*mount, line.substr(second + 1), is_v2, folders);
     }
     return folders;
@@ -154,7 +155,7 @@ MemoryRoom memory_room(std::uint32_t process_id, const std::string& root) {
     const auto cgroups = read_small_file(process + "/cgroup");
     const auto mounts = read_small_file(root + "/proc/self/mountinfo", std::size_t{16} << 20);
     if (cgroups && mounts)
-        for (const MemoryCgroup& cgroup : memory_cgroups(*cgroups, *mounts))
+        for (const ControlGroup& cgroup : control_groups(*cgroups, *mounts, "memory"))
             narrow_by_cgroup(room, cgroup, root);
     const std::string limits = read_small_file(process + "/limits").value_or(std::string());
     /* Of the address space alone a first thread that has ended tells nothing. */

@@ -32,12 +32,14 @@ std::uint64_t room_of_file_system(const struct statvfs& said);
 /* "256.0 MiB" */
 std::string in_mib(std::uint64_t bytes);
 
-/* The folders of the process's memory cgroups, from its own one up to the root of the mount; those of v2 and v1. */
-struct MemoryCgroup {
+/* The folders of the process's cgroups, from its own one up to the root of the mount; those of v2, and those of v1 that have this
+ * controller. */
+struct ControlGroup {
     std::string folder;
     bool is_v2;
 };
-std::vector<MemoryCgroup> memory_cgroups(std::string_view cgroup_file, std::string_view mountinfo_file);
+std::vector<ControlGroup> control_groups(std::string_view cgroup_file, std::string_view mountinfo_file,
+                                         std::string_view controller);
 
 } // namespace plumb
 

@@ -85,12 +85,12 @@ ThreadRoom thread_room(std::uint32_t process_id, const std::string& root) {
     ThreadRoom room;
     const std::string process = fmt::format("{}/proc/{}", root, process_id);
     narrow_by_user(room, process, root);
-    for (const MemoryCgroup& group :
-         memory_cgroups(text_of(process + "/cgroup"), text_of(root + "/proc/self/mountinfo"))) {
+    for (const ControlGroup& group :
+         control_groups(text_of(process + "/cgroup"), text_of(root + "/proc/self/mountinfo"), "pids")) {
         const std::string folder = root + group.folder;
         const auto limit = number_behind(text_of(folder + "/pids.max"), "");
         const auto used = number_behind(text_of(folder + "/pids.current"), "");
-        if (group.is_v2 && limit && used) narrow(room, *limit, *used, "pids.max of " + group.folder);
+        if (limit && used) narrow(room, *limit, *used, "pids.max of " + group.folder);
     }
     return room;
 }

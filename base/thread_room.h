@@ -1,5 +1,5 @@
 /*
- * How many more threads a process may begin: the tightest of its user's RLIMIT_NPROC, and of pids.max of its control groups (version 2), up
+ * How many more threads a process may begin: the tightest of its user's RLIMIT_NPROC, and of pids.max of its control groups, up
  * to the root of what can be seen.
  */
 #ifndef PLUMB_BASE_THREAD_ROOM_H

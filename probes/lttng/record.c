@@ -144,6 +144,25 @@ static uint64_t room_of(const struct record* record) {
     return (uint64_t)(record->end - record->at);
 }
 
+/*
+ * More is written than was measured: the lengths that an event was given went beyond 2^64 together. It goes on in a scratch buffer, if there
+ * is one.
+ */
+__attribute__((cold, noinline)) static struct record* make_large(struct record* record) {
+    unsigned char* const scratch = record->is_large ? NULL : plumb_scratch_acquire();
+    if (scratch == NULL) return record;
+    const size_t bytes = (size_t)(record->at - record->payload);
+    struct record* const large = (struct record*)(scratch + LARGE_RECORD_AT);
+    *large = *record;
+    memcpy(scratch, record->payload, bytes);
+    large->at = scratch + bytes;
+    large->end = scratch + LARGE_ROOM_BYTES;
+    large->is_large = true;
+    large->context->own = large;
+    __atomic_store_n(&lttng_ust_urcu_reader->used, record->used_before, __ATOMIC_RELAXED);
+    return large;
+}
+
 static uint32_t fields_before(const struct record* record, const struct step* step) {
     uint32_t count = 0;
     for (const struct step* each = record->traced->steps; each != step; each++)
@@ -217,6 +236,17 @@ static void reverse(unsigned char* at, uint64_t bytes, uint32_t size) {
     }
 }
 
+/*
+ * LTTng refuses an event that is larger than a sub-buffer (512 KiB) before it reads any of it. A length beyond that is a mistake of the
+ * program's more often than so much data, and what is to be read there may not be.
+ */
+static uint64_t believed(struct record* record, uint64_t bytes) {
+    enum { believed_bytes_max = 512 * 1024 };
+    if (__builtin_expect(bytes <= believed_bytes_max, 1)) return bytes;
+    record->is_cut = true;
+    return 0;
+}
+
 /* Bytes of `count` elements that fit behind their count, which is written. */
 static uint64_t put_count(struct record* record, const struct step* step, uint64_t count, uint32_t size) {
     const uint64_t room = room_to_vary(record, step, 2, count * size);
@@ -235,6 +265,8 @@ static uint64_t put_count(struct record* record, const struct step* step, uint64
 }
 
 static void put_sequence(struct record* record, const struct step* step, const void* from, uint64_t bytes) {
+    bytes = believed(record, bytes);
+    if (__builtin_expect(2 + bytes > room_of(record), 0)) record = make_large(record);
     const uint64_t put = put_count(record, step, from != NULL ? bytes / step->size : 0, step->size);
     if (put != 0) memcpy(record->at, from, put);
     if (step->is_reversed) reverse(record->at, put, step->size);
@@ -242,13 +274,16 @@ static void put_sequence(struct record* record, const struct step* step, const v
 }
 
 static void write_field(struct ust_context* context, const void* from, size_t bytes, size_t alignment) {
-    struct record* const record = context->own;
+    struct record* record = context->own;
     const struct step* const step = next_step(record);
     (void)alignment;
     if (__builtin_expect(step->kind == STEP_COPY, 1)) {
         if (__builtin_expect(bytes > room_of(record) || from == NULL, 0)) {
-            put_nothing(record, bytes);
-            return;
+            record = make_large(record);
+            if (bytes > room_of(record) || from == NULL) {
+                put_nothing(record, bytes);
+                return;
+            }
         }
         unsigned char* const at = record->at;
         record->at = at + bytes;
@@ -272,6 +307,7 @@ static void write_field(struct ust_context* context, const void* from, size_t by
     }
     switch (step->kind) {
     case STEP_REVERSE:
+        if (__builtin_expect(bytes > room_of(record), 0)) record = make_large(record);
         if (bytes > room_of(record) || from == NULL) {
             put_nothing(record, bytes);
             return;
@@ -296,6 +332,7 @@ static void write_field(struct ust_context* context, const void* from, size_t by
  * length is that of what was copied. */
 static void put_string(struct record* record, const struct step* step, const char* from, uint64_t bytes_max,
                        uint64_t more_bytes) {
+    if (__builtin_expect(1 + bytes_max > room_of(record), 0)) record = make_large(record);
     if (more_bytes == 0 && from != NULL) bytes_max = strnlen(from, bytes_max);
     uint64_t room = room_to_vary(record, step, 1, from != NULL ? bytes_max : 0);
     if (room == 0 || from == NULL) {
@@ -317,6 +354,8 @@ static void put_string(struct record* record, const struct step* step, const cha
 
 /* The rest of a text that ends before is zeros, as LTTng has it. */
 static void put_text(struct record* record, const struct step* step, const char* from, uint64_t bytes) {
+    bytes = believed(record, bytes);
+    if (__builtin_expect(2 + bytes > room_of(record), 0)) record = make_large(record);
     const uint64_t put = put_count(record, step, from != NULL ? bytes : 0, 1);
     uint64_t done = 0;
     for (; done < put && from[done] != '\0'; done++)

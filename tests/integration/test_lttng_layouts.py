@@ -95,6 +95,19 @@ class Texts(LttngProgramTest):
             self.assertEqual([pair for pair, other in zip(found, expected) if other[1]], [pair for pair in expected if pair[1]])
             self.assertEqual(len(found), len(expected))
 
+    def test_lengths_that_can_not_be_right(self):
+        """Nothing is read by them, and the rest of the event is there."""
+        subprocess.run([PLUMB, "record", *BUFFERS, "--preload", "lttng", "-o", self.trace, "--", PROGRAMS / "lttng_page_end", "wrong"], check=True,
+                       capture_output=True, timeout=60)
+        summary = json.loads((self.trace / "summary.json").read_text())
+        self.assertEqual((summary["events"], summary["events_lost"]), (9, 0))
+        shown = subprocess.run([PLUMB, "view", "--json", self.trace], capture_output=True, text=True, check=True)
+        events = [json.loads(line)["fields"] for line in shown.stdout.splitlines()]
+        self.assertEqual([each["length"] for each in events], [0, 16, 1 << 20, 1 << 31, 1 << 40, 1 << 63, *((1 << 64) - n for n in (64, 16, 1))])
+        for each in events:
+            right = each["length"] if each["length"] == 16 else 0
+            self.assertEqual((each["first"], len(each["bytes"]), each["text"], each["again"]), ([101] * 32, right, "e" * right, each["length"]))
+
     def test_arrays_that_fill_a_record(self):
         """They are cut, and what is not in the way is whole."""
         command = [PLUMB, "record", *BUFFERS, "--preload", "lttng", "-o", self.trace, "--", PROGRAMS / "lttng_page_end", "long"]

@@ -89,8 +89,8 @@ TEST_F(MemoryRoomTest, AContainerSeesItsOwnFolderAsTheRootOfTheMount) {
 }
 
 TEST_F(MemoryRoomTest, PlacesOfMountsMayHaveQuotedCharacters) {
-    const std::vector<MemoryCgroup> found =
-        memory_cgroups("0::/\n", "25 1 0:22 / /a\\040\\134b\\011c\\1 rw - cgroup2 x rw\n");
+    const std::vector<ControlGroup> found =
+        control_groups("0::/\n", "25 1 0:22 / /a\\040\\134b\\011c\\1 rw - cgroup2 x rw\n", "memory");
     ASSERT_EQ(found.size(), 1u);
     EXPECT_EQ(found[0].folder, "/a \\b\tc\\1");
 }
@@ -147,7 +147,7 @@ TEST_F(MemoryRoomTest, TheFoldersAreTheProcessesOwnAndThoseAboveIt) {
                                "28 1 0:25 / /tmp rw - tmpfs cgroup rw,memory\n";
     const auto folders = [&](const std::string& cgroups) {
         std::string text;
-        for (const MemoryCgroup& each : memory_cgroups(cgroups, mounts))
+        for (const ControlGroup& each : control_groups(cgroups, mounts, "memory"))
             text += each.folder + (each.is_v2 ? " " : "(1) ");
         return text;
     };
@@ -166,7 +166,8 @@ TEST_F(MemoryRoomTest, TheFoldersAreTheProcessesOwnAndThoseAboveIt) {
 
 TEST_F(MemoryRoomTest, QuotedCharactersAreThreeOctalDigits) {
     const auto place = [](const std::string& point) {
-        const auto found = memory_cgroups("0::/\n", "25 1 0:22 / " + point + " rw - cgroup2 x rw\n");
+        const auto found =
+            control_groups("0::/\n", "25 1 0:22 / " + point + " rw - cgroup2 x rw\n", "memory");
         return found.size() == 1 ? found[0].folder : "";
     };
     EXPECT_EQ(place("/\\101\\102"), "/AB");

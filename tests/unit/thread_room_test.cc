@@ -87,6 +87,16 @@ TEST_F(ThreadRoomTest, RootAndWhoHasTheCapabilityAreFree) {
     EXPECT_EQ(room().threads, 0u) << "not by one of another namespace";
 }
 
+TEST_F(ThreadRoomTest, GroupsOfVersionOneCountToo) {
+    allow("unlimited");
+    file("/proc/self/mountinfo", "26 1 0:23 / /sys/fs/cgroup rw - cgroup cgroup rw,memory\n"
+                                 "27 1 0:24 / /sys/v1/pids rw shared:1 - cgroup cgroup rw,pids\n");
+    file("/proc/7/cgroup", "5:memory:/elsewhere\n4:pids:/pod\n");
+    file("/sys/v1/pids/pod/pids.max", "20\n");
+    file("/sys/v1/pids/pod/pids.current", "18\n");
+    EXPECT_EQ(room().threads, 2u);
+}
+
 TEST_F(ThreadRoomTest, TheTightestControlGroupCounts) {
     allow("unlimited");
     group("/pod/shop", "max", 10);

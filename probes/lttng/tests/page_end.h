@@ -23,6 +23,12 @@ TEXT_EVENT(16)
 TEXT_EVENT(40)
 LTTNG_UST_TRACEPOINT_EVENT(page_end, sequence, LTTNG_UST_TP_ARGS(const char*, text, size_t, bytes),
                            LTTNG_UST_TP_FIELDS(lttng_ust_field_sequence_text(char, text, text, size_t, bytes)))
+LTTNG_UST_TRACEPOINT_EVENT(page_end, wrong, LTTNG_UST_TP_ARGS(const char*, text, size_t, bytes),
+                           LTTNG_UST_TP_FIELDS(lttng_ust_field_integer(unsigned long, length, bytes)
+                                                   lttng_ust_field_sequence(char, first, text, size_t, 32)
+                                                       lttng_ust_field_sequence(char, bytes, text, size_t, bytes)
+                                                           lttng_ust_field_sequence_text(char, text, text, size_t, bytes)
+                                                               lttng_ust_field_integer(unsigned long, again, bytes)))
 LTTNG_UST_TRACEPOINT_EVENT(page_end, long_array, LTTNG_UST_TP_ARGS(const unsigned char*, bytes, int, number),
                            LTTNG_UST_TP_FIELDS(lttng_ust_field_array(unsigned char, bytes, bytes, 65528)
                                                    lttng_ust_field_integer(int, number, number)))
