@@ -367,6 +367,20 @@ static Result<std::string> load_into_jvm(std::uint32_t process_id, const std::st
     return answer;
 }
 
+/* Behind the number, in one line. */
+static std::string what_it_said(const std::string& answer) {
+    std::string said;
+    const std::size_t first = answer.find('\n');
+    for (const char byte : first == std::string::npos ? answer : answer.substr(first + 1))
+        if (byte != '\n')
+            said += byte;
+        else if (!said.empty() && said.back() != ' ')
+            said += ' ';
+    while (!said.empty() && said.back() == ' ')
+        said.pop_back();
+    return said.empty() ? "it said nothing" : said;
+}
+
 static Status try_to_attach(std::uint32_t process_id, const std::string& agent_options, bool filtered_too) {
     const auto agent = find_probe("jvm");
     if (!agent) return agent.error();
@@ -377,7 +391,7 @@ static Status try_to_attach(std::uint32_t process_id, const std::string& agent_o
     if (answer->starts_with("0\n") && answer->find("not loaded") == std::string::npos &&
         has_jvm_agent(process_id))
         return ok();
-    return Error("The JVM of process {} did not load {}: {}", process_id, *agent, *answer);
+    return Error("The JVM of process {} did not load {}: {}", process_id, *agent, what_it_said(*answer));
 }
 
 Status attach_jvm_agent(std::uint32_t process_id, const std::string& agent_options, bool filtered_too) {
