@@ -189,6 +189,8 @@ static size_t put_symbol(uintptr_t symbol, char* to, size_t room) {
     size_t kept = room - tail_bytes;
     while (kept > 0 && (text[kept] & 0xc0) == 0x80)
         kept--;
+    if (kept >= 3 && text[kept - 3] == 0xed && text[kept - 2] >= 0xa0 && text[kept - 2] < 0xb0)
+        kept -= 3; /* half of a pair of surrogates */
     memcpy(to, text, kept);
     to[kept++] = '~';
     return kept + put_hash(text, bytes, to + kept);

@@ -240,7 +240,7 @@ class JavaStacksTest(unittest.TestCase):
 
     def test_long_names_are_cut_and_stay_apart(self):
         """In the middle of no character; and a class that only looks like a hidden one keeps its name."""
-        names = ["x" + "\u00e4" * 320 + end for end in "ab"]
+        names = ["x" + "\u00e4" * 290 + "\U00020000" * 20 + end for end in "ab"]
         calls = "".join(f"{name}(); " for name in names)
         methods = "".join(f"static void {name}() {{ park(); }} " for name in names)
         (self.folder / "Long.java").write_text(
@@ -251,7 +251,7 @@ class JavaStacksTest(unittest.TestCase):
         found = {event["callstack"][event["callstack"].index("Long.park:1") + 1] for event in self.events() if "Long.park:1" in event["callstack"]}
         self.assertEqual(len(found), 2, found)
         for name in found:
-            self.assertRegex(name, r"\ALong\.x\u00e4{300,}~[0-9a-f]{8}:1\Z")
+            self.assertRegex(name, r"\ALong\.x\u00e4{290}\U00020000+~[0-9a-f]{8}:1\Z")
 
     def test_of_another_version_ends_at_its_code(self):
         java = newer_java()
