@@ -177,11 +177,10 @@ Status is_of_jvm(const std::string& path, std::uint32_t process_id) {
         .hint("Remove it, and try again.");
 }
 
-/* Of all that attach to JVMs with this /tmp one is at it at a time: a JVM that has its socket already by the time it comes to a second
- * SIGQUIT answers that with a list of its threads. A lock, which ends with whoever holds it. */
-class AttachTurn {
+/* Of all that ask JVMs with this /tmp one is at it at a time, for a moment: a lock, which ends with whoever holds it. */
+class AskingTurn {
 public:
-    explicit AttachTurn(const std::string& process)
+    explicit AskingTurn(const std::string& process)
         : folder_(::open((process + "/root/tmp").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
     /* Also where such a folder can not be locked. */
     bool is_ours() const { return ::flock(folder_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
@@ -194,7 +193,7 @@ constexpr const char* attach_folders[] = {"cwd", "root/tmp"};
 
 /* Somebody else's, jcmd's perhaps, who has asked a moment ago and waits for the socket; or left it when he was killed. */
 bool is_asked_by_another(const std::string& process, const std::string& name) {
-    constexpr time_t patience_seconds = 10; /* of those that the JDK has */
+    constexpr time_t patience_seconds = 9;
     for (const char* const place : attach_folders) {
         struct stat found = {};
         if (::lstat(fmt::format("{}/{}/{}", process, place, name).c_str(), &found) == 0 &&
@@ -210,6 +209,7 @@ public:
     AttachFile(FileDescriptor folder, std::string name)
         : folder_(std::move(folder)), name_(std::move(name)) {}
     AttachFile(AttachFile&&) = default;
+    AttachFile& operator=(AttachFile&&) = default;
     ~AttachFile() {
         if (folder_.is_open()) ::unlinkat(folder_.get(), name_.c_str(), 0);
     }
@@ -236,38 +236,50 @@ Result<AttachFile> make_attach_file(const std::string& process, const std::strin
 
 /* Whether it has become true, and nothing has ended that. */
 template <typename Condition>
-bool comes_true(std::uint32_t process_id, const Condition& condition) {
-    for (unsigned i = 0; i < jvm_attach_looks && !condition(); i++) {
+bool comes_true(std::uint32_t process_id, unsigned looks, const Condition& condition) {
+    for (unsigned i = 0; i < looks && !condition(); i++) {
         if (!process_start_boottime_ns(process_id)) break;
         ::usleep(jvm_attach_look_us);
     }
     return condition();
 }
 
-/* Has the JVM listen, if it does not yet. */
-Status begin_listening(std::uint32_t process_id, const std::string& folder, std::uint32_t number,
-                       const std::string& path) {
-    const std::string name = fmt::format(".attach_pid{}", number);
-    if (const Status is = is_of_jvm(path, process_id); !is) return is.error();
-    const AttachTurn turn(folder);
-    const bool is_turn = comes_true(process_id, [&] { return is_socket(path) || turn.is_ours(); });
-    if (is_turn)
-        comes_true(process_id, [&] { return is_socket(path) || !is_asked_by_another(folder, name); });
-    if (is_socket(path)) return ok(); /* as that of one with -Xrs is from its start on */
-    if (!is_turn)
-        return Error("Somebody else has been attaching to a JVM with the /tmp of process {} for 10 s.",
-                     process_id)
-            .hint("Is another recorder stopped?");
+/* By SIGQUIT, once: a JVM that has its socket already when it comes to a second one answers that with a list of its threads. So who finds
+ * that somebody else has just asked does not: nothing then. */
+Result<std::optional<AttachFile>> ask_to_listen(std::uint32_t process_id, const std::string& folder,
+                                                const std::string& name, const std::string& path) {
+    const AskingTurn turn(folder);
+    if (!turn.is_ours() || is_asked_by_another(folder, name) || is_socket(path))
+        return std::optional<AttachFile>();
     if (const Status may = may_be_asked(process_id); !may) return may.error();
     auto asked = make_attach_file(folder, name);
     if (!asked) return asked.error();
     if (::kill(static_cast<pid_t>(process_id), SIGQUIT) != 0)
         return Error::from_errno(errno, "Could not signal process {}", process_id);
-    if (comes_true(process_id, [&] { return is_socket(path); })) return ok();
+    return std::optional(std::move(*asked));
+}
+
+/* Has the JVM listen, if it does not yet; as one with -Xrs does from its start on. */
+Status begin_listening(std::uint32_t process_id, const std::string& folder, std::uint32_t number,
+                       const std::string& path) {
+    const std::string name = fmt::format(".attach_pid{}", number);
+    if (const Status is = is_of_jvm(path, process_id); !is) return is.error();
+    constexpr unsigned looks_beside_others = 3 * jvm_attach_looks / 2;
+    Result<std::optional<AttachFile>> asked{std::optional<AttachFile>()};
+    const bool is_asked = comes_true(process_id, looks_beside_others, [&] {
+        if (is_socket(path)) return true;
+        if (asked && !*asked) asked = ask_to_listen(process_id, folder, name, path);
+        return !asked || asked->has_value();
+    });
+    if (!asked) return asked.error();
+    if (!is_asked)
+        return Error("Somebody else has been asking JVMs with the /tmp of process {} for 15 s.", process_id)
+            .hint("Is another recorder stopped?");
+    if (comes_true(process_id, jvm_attach_looks, [&] { return is_socket(path); })) return ok();
     if (!process_start_boottime_ns(process_id))
         return Error("Process {} ended before its JVM answered.", process_id);
     /* It would answer with a list of its threads when it comes to it. */
-    asked->leave();
+    if (*asked) (*asked)->leave();
     return Error("The JVM of process {} did not answer within 10 s ({} is not there).", process_id, path)
         .hint("It may be very busy, or frozen. What it was asked by, .attach_pid{} in its folder or in /tmp, "
               "is left for it: "
