@@ -112,7 +112,11 @@ bool Supervisor::has_not_begun(WorkerProcess& worker, const Error& why) {
     const auto waits_to_destroy = std::find_if(worker.waiting.begin(), worker.waiting.end(),
                                                [](const auto& each) { return is_destruction(each.text); });
     std::optional<std::uint64_t> next_destroyer;
-    if (waits_to_destroy != worker.waiting.end() && description_of(worker.name())) {
+    const auto description = description_of(worker.name());
+    if (worker.destroyer && description && !description->is_ending) {
+        /* It was asked of the one before, and this one was tried so that the session goes on. */
+        next_destroyer = std::exchange(worker.destroyer, {});
+    } else if (waits_to_destroy != worker.waiting.end() && description) {
         next_destroyer = waits_to_destroy->connection;
         worker.waiting.erase(waits_to_destroy);
     }
@@ -130,7 +134,7 @@ bool Supervisor::has_not_begun(WorkerProcess& worker, const Error& why) {
     if (next_destroyer) server_->answer(*next_destroyer, bad_answer(why));
     remove_undone_trace(worker);
     /* Who was to undo it may have been killed, too. */
-    if (const auto description = description_of(worker.name()); description && description->cookie != 0)
+    if (description && description->cookie != 0)
         for (const UserPlace& place : places_of(::geteuid()))
             if (const auto directory = UserDirectory::open_existing(place))
                 (void)stop_keeping(*directory, description->cookie).has_value();
