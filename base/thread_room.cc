@@ -73,10 +73,10 @@ void narrow_by_user(ThreadRoom& room, const std::string& process, const std::str
     const auto user_id = number_behind(status, "\nUid:");
     const auto limit = number_behind(text_of(process + "/limits"), "Max processes");
     if (!user_id || !limit || is_exempt(*user_id, status, process, root)) return;
-    constexpr std::uint64_t far = 1000;
+    constexpr std::uint64_t enough = 1000;
     const std::uint64_t all = threads_of_machine(root);
-    const bool is_far = all<*limit&& * limit - all> far;
-    narrow(room, *limit, is_far ? all : threads_of_user(*user_id, root), "RLIMIT_NPROC of its user");
+    const std::uint64_t left = *limit - std::min(*limit, all);
+    narrow(room, *limit, left > enough ? all : threads_of_user(*user_id, root), "RLIMIT_NPROC of its user");
 }
 
 } // namespace

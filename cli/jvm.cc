@@ -144,15 +144,13 @@ Status may_be_asked(std::uint32_t process_id) {
         return Error("The JVM of process {} is stopped, so it can not answer.", process_id)
             .hint("Let it go on (`kill -CONT {}`).", process_id);
     if (const ThreadRoom room = thread_room(process_id); room.threads < threads_of_attaching)
-        return Error("The JVM of process {} may begin {} more threads ({}), and ends where it can not begin "
-                     "the "
-                     "one that listens.",
+        return Error("The JVM of process {} may begin {} more threads ({}), and ends if one that listens can "
+                     "not begin.",
                      process_id, room.threads, room.limit)
             .hint("Raise that limit, or start it with `plumb record --jvm -- java ...`.");
     if (const MemoryRoom room = memory_room(process_id); room.bytes < bytes_of_attaching)
         return Error(
-                   "The JVM of process {} has {} left ({}), and ends where it can not begin the thread that "
-                   "listens.",
+                   "The JVM of process {} has {} left ({}), and ends if a thread that listens can not begin.",
                    process_id, in_mib(room.bytes), room.limit)
             .hint("Raise that limit, or start it with `plumb record --jvm -- java ...`.");
     if (is_attaching_forbidden(process_id))

@@ -77,16 +77,10 @@ void JNICALL plumb_on_compiled_method_unload(jvmtiEnv* jvmti, jmethodID method, 
     plumb_trace(jvm, compiled_method_unload, code);
 }
 
-static uint64_t hash_of(const char* name) {
-    uint64_t hash = 0xcbf29ce484222325; /* FNV-1a */
-    for (; name && *name; name++)
-        hash = (hash ^ (unsigned char)*name) * 0x100000001b3;
-    return hash;
-}
-
 void JNICALL plumb_on_code_generated(jvmtiEnv* jvmti, const char* name, const void* code, jint code_bytes) {
     (void)jvmti;
     if (!plumb_enabled(jvm, dynamic_code_generated)) return plumb_came_unwanted(PLUMB_GENERATED_CODE);
-    if (plumb_was_told(&told_stubs, code, (size_t)code_bytes, hash_of(name))) return;
-    plumb_trace(jvm, dynamic_code_generated, code, (uint32_t)code_bytes, name, name ? strlen(name) : 0);
+    const size_t name_bytes = name ? strlen(name) : 0;
+    if (plumb_was_told(&told_stubs, code, (size_t)code_bytes, plumb_hash_of_text(name, name_bytes))) return;
+    plumb_trace(jvm, dynamic_code_generated, code, (uint32_t)code_bytes, name, name_bytes);
 }

@@ -169,9 +169,7 @@ static uint32_t line_of(uintptr_t fixed, int32_t index) {
 
 static size_t put_hash(const unsigned char* text, size_t bytes, char* to) {
     static const char digits[] = "0123456789abcdef";
-    uint32_t hash = 0x811c9dc5; /* FNV-1a */
-    for (size_t i = 0; i < bytes; i++)
-        hash = (hash ^ text[i]) * 0x01000193;
+    const uint64_t hash = plumb_hash_of_text((const char*)text, bytes);
     for (int shift = 28; shift >= 0; shift -= 4)
         *to++ = digits[hash >> shift & 15];
     return 8;

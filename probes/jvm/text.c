@@ -97,6 +97,13 @@ struct plumb_text plumb_class_name_in_place(char* signature) {
     return name;
 }
 
+uint64_t plumb_hash_of_text(const char* text, size_t bytes) {
+    uint64_t hash = 0xcbf29ce484222325;
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3;
+    return hash;
+}
+
 size_t plumb_utf8_of_utf16(const uint16_t* from, size_t count, char* to, size_t room) {
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {

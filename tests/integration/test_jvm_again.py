@@ -46,10 +46,10 @@ class OneBehindAnother(InFolder):
             status, _, errors = self.attach(server, 0.1, "-e", "jvm:method_entry", "--jvm-methods", "java.**::*", "--jvm-methods", "sun.**::*",
                                             "--jvm-methods", "jdk.**::*")
             self.assertEqual(status, 0, errors)
-            recorder = self.attach_begin(server, "-e", "jvm:monitor*", "--duration", "0.1s")
+            recorder = self.attach_begin(server, "-e", "jvm:monitor*", "--duration", "0.25s")
             _, errors = recorder.communicate(timeout=60)
             self.assertEqual(recorder.returncode, 0, errors)
-            self.assertGreater(len(self.events()), 10)
+            self.assertTrue(self.events())
         self.finish(server)
 
     def test_code_is_told_once(self):

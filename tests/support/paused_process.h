@@ -14,7 +14,8 @@ namespace plumb::test {
 
 class PausedProcess {
 public:
-    explicit PausedProcess(const std::function<void()>& work = [] {}) {
+    explicit PausedProcess(
+        const std::function<void()>& work = [] {}, void (*wait)() = [] { ::pause(); }) {
         int ready[2] = {};
         EXPECT_EQ(::pipe(ready), 0);
         id_ = ::fork();
@@ -23,7 +24,7 @@ public:
             work();
             (void)!::write(ready[1], "r", 1);
             for (;;)
-                ::pause();
+                wait();
         }
         char byte = 0;
         ::close(ready[1]);

@@ -4,19 +4,17 @@
 
 #include "base/processes.h"
 #include "consumerd/control/quiescence.h"
+#include "tests/support/paused_process.h"
 #include "tests/support/state_test.h"
 
 #include <gmock/gmock.h>
 
-#include <array>
 #include <csignal>
-#include <functional>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <string>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
@@ -49,36 +47,11 @@ inline void on_update(int) {
         __atomic_store_n(&shared->slot->acknowledged, shared->generation, __ATOMIC_SEQ_CST);
 }
 
-class Child {
+class Child : public PausedProcess {
 public:
-    explicit Child(
-        const std::function<void()>& prepare = {}, void (*wait)() = [] { ::pause(); }) {
-        std::array<int, 2> ends{};
-        EXPECT_EQ(::pipe(ends.data()), 0);
-        process_ = ::fork();
-        if (process_ == 0) {
-            ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-            if (prepare) prepare();
-            (void)!::write(ends[1], "", 1);
-            for (;;)
-                wait();
-        }
-        char byte;
-        EXPECT_EQ(::read(ends[0], &byte, 1), 1);
-        for (const int end : ends)
-            ::close(end);
-    }
-    ~Child() {
-        ::kill(process_, SIGKILL);
-        ::waitpid(process_, nullptr, 0);
-    }
-    Child(const Child&) = delete;
-    Child& operator=(const Child&) = delete;
-    std::uint32_t id() const { return static_cast<std::uint32_t>(process_); }
-    pid_t process() const { return process_; }
-
-private:
-    pid_t process_ = -1;
+    using PausedProcess::PausedProcess;
+    std::uint32_t id() const { return static_cast<std::uint32_t>(process()); }
+    pid_t process() const { return PausedProcess::id(); }
 };
 
 inline void install_filter() {

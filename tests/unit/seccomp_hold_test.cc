@@ -1,6 +1,7 @@
 // cmake-once
 // Who holds a process with a filter: each session for itself, and for as long as it is not known that there is none.
 #include "consumerd/control/seccomp.h"
+#include "tests/support/paused_process.h"
 #include "tests/support/state_test.h"
 
 #include <atomic>
@@ -18,37 +19,21 @@ using namespace plumb;
 namespace {
 
 /* A child that waits, behind a filter that allows everything, or without one. */
-class Child {
-public:
-    explicit Child(bool has_filter) {
-        int ready[2];
-        if (::pipe(ready) != 0) return;
-        process_id_ = ::fork();
-        if (process_id_ == 0) {
-            sock_filter code = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-            sock_fprog program = {1, &code};
-            if (has_filter && (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-                               ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0))
-                ::_exit(1);
-            (void)!::write(ready[1], "", 1);
-            for (;;)
-                ::pause();
-        }
-        char byte = 0;
-        ::close(ready[1]);
-        EXPECT_EQ(::read(ready[0], &byte, 1), 1);
-        ::close(ready[0]);
-    }
-    ~Child() {
-        ::kill(process_id_, SIGKILL);
-        ::waitpid(process_id_, nullptr, 0);
-    }
-    Child(const Child&) = delete;
-    Child& operator=(const Child&) = delete;
-    std::uint32_t process_id() const { return static_cast<std::uint32_t>(process_id_); }
+void take_filter() {
+    sock_filter code = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    sock_fprog program = {1, &code};
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        ::_exit(1);
+}
 
-private:
-    pid_t process_id_ = -1;
+class Child : public test::PausedProcess {
+public:
+    explicit Child(bool has_filter)
+        : PausedProcess([has_filter] {
+              if (has_filter) take_filter();
+          }) {}
+    std::uint32_t process_id() const { return static_cast<std::uint32_t>(id()); }
 };
 
 class SeccompHold : public test::State {

@@ -4,6 +4,7 @@
 #include "base/processes.h"
 #include "consumerd/control/channel.h"
 #include "consumerd/control/seccomp.h"
+#include "tests/support/paused_process.h"
 #include "tests/support/state_test.h"
 
 #include <gmock/gmock.h>
@@ -30,26 +31,9 @@ std::uint32_t own_id() {
 }
 
 /* It maps what this process maps now. */
-class Child {
+class Child : public test::PausedProcess {
 public:
-    Child() {
-        process_ = ::fork();
-        if (process_ == 0) {
-            ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-            for (;;)
-                ::pause();
-        }
-    }
-    ~Child() {
-        ::kill(process_, SIGKILL);
-        ::waitpid(process_, nullptr, 0);
-    }
-    Child(const Child&) = delete;
-    Child& operator=(const Child&) = delete;
-    std::uint32_t id() const { return static_cast<std::uint32_t>(process_); }
-
-private:
-    pid_t process_ = -1;
+    std::uint32_t id() const { return static_cast<std::uint32_t>(PausedProcess::id()); }
 };
 
 ProcessSlot slot_of(std::uint32_t index, std::uint32_t process_id, std::uint32_t image,
