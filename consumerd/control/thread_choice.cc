@@ -1,6 +1,7 @@
 #include "consumerd/control/thread_choice.h"
 
 #include "base/file.h"
+#include "base/frozen.h"
 #include "base/processes.h"
 #include "consumerd/control/open_to_signal.h"
 
@@ -137,9 +138,15 @@ constexpr std::string_view call_prefixes[] = {"__do_sys_", "__se_sys_", "__x64_s
 constexpr std::string_view restarted_waits[] = {"futex_",      "__futex_wait", "do_wait",
                                                 "kernel_wait", "pipe_read",    "anon_pipe_read"};
 
-/* By its cgroup: of version 1, of version 2. */
+/* By its cgroup: of version 1, of version 2, by which function depends on the kernel. Who is stopped does not wait there as one that sleeps. */
 bool is_frozen_in(const std::string& function) {
-    return function.starts_with("__refrigerator") || function.starts_with("do_freezer_trap");
+    return function.starts_with("__refrigerator") || function.starts_with("do_freezer_trap") ||
+           function.starts_with("get_signal");
+}
+
+/* From Linux 6.1 on, one that slept when a cgroup of version 1 was frozen stays where it was, and does not wake. */
+bool is_frozen_where_it_slept(std::uint32_t process_id, std::uint32_t thread_id, char state) {
+    return state == 'D' && is_control_group_frozen(process_id, thread_id);
 }
 
 template <std::size_t count>
@@ -187,6 +194,11 @@ Result<std::string> wait_function(std::uint32_t process_id, std::uint32_t thread
     return read_proc_file(thread_folder(process_id, thread_id) + "/wchan");
 }
 
+bool is_frozen_in_state(std::uint32_t process_id, std::uint32_t thread_id, char state) {
+    const Result<std::string> function = wait_function(process_id, thread_id);
+    return (function && is_frozen_in(*function)) || is_frozen_where_it_slept(process_id, thread_id, state);
+}
+
 /* Of one that waits in this call; as far as it says. */
 Disturbance disturbance_in(const std::string& line, std::uint32_t process_id, std::uint32_t signal_number,
                            char state, ThreadChoice& choice) {
@@ -210,10 +222,11 @@ Disturbance disturbance_of(std::uint32_t process_id, std::uint32_t signal_number
         const Disturbance found = disturbance_in(*line, process_id, signal_number, state, choice);
         const bool goes_on = found == Disturbance::none || found == Disturbance::perhaps;
         if (choice.is_in_call && goes_on && is_taken_for_thawed) return found;
-        return is_frozen(process_id, thread_id) ? Disturbance::stopped : found;
+        return is_frozen_in_state(process_id, thread_id, state) ? Disturbance::stopped : found;
     } else {
         const Result<std::string> function = wait_function(process_id, thread_id);
         if (function && is_frozen_in(*function)) return Disturbance::stopped;
+        if (is_frozen_where_it_slept(process_id, thread_id, state)) return Disturbance::stopped;
         if (may_not_be_seen(line.error()) && is_asleep(state) && !tells_where(function))
             return Disturbance::hidden;
         /* Yama hides the system calls of processes that are not ours to debug, but not where they wait. */
@@ -298,8 +311,8 @@ bool is_vfork(const std::string& line) {
 } // namespace
 
 bool is_frozen(std::uint32_t process_id, std::uint32_t thread_id) {
-    const Result<std::string> function = wait_function(process_id, thread_id);
-    return function && is_frozen_in(*function);
+    const Result<ProcessStatus> status = thread_status(process_id, thread_id);
+    return status && is_frozen_in_state(process_id, thread_id, status->state);
 }
 
 bool waits_in_vfork(std::uint32_t process_id) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # cmake-once
-"""Processes that are attached to at a bad moment: between two programs, or stopped. Whoever is reached later is not said to
+"""Processes that are attached to at a bad moment: between two programs, stopped, or frozen. Whoever is reached later is not said to
 have been out of reach."""
 import json
 import mmap
@@ -18,6 +18,16 @@ sys.path.insert(0, str(pathlib.Path(os.environ["PLUMB_SOURCE_DIR"]) / "tests/sup
 from traced_program import TracedProgramTest, compile_traced  # noqa: E402
 
 PLUMB = pathlib.Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
+
+
+def freezers():
+    """Where control groups are made that can be frozen: the folder, the file, and what it takes."""
+    for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
+        words, kind = line.split(" - ")[0].split(), line.split(" - ")[1].split()
+        if kind[0] == "cgroup2" and words[3] == "/":
+            yield pathlib.Path(words[4]), "cgroup.freeze", "1", "0"
+        elif kind[0] == "cgroup" and "freezer" in kind[2].split(","):
+            yield pathlib.Path(words[4]), "freezer.state", "FROZEN", "THAWED"
 
 
 class AttachLate(TracedProgramTest):
@@ -105,11 +115,12 @@ int main(int count, char** arguments) {
         _, error = recorder.communicate(timeout=60)
         return recorder.returncode, error
 
-    def record_stopped(self, process):
-        process.send_signal(signal.SIGSTOP)
+    def record_stopped(self, process, stop=lambda process: process.send_signal(signal.SIGSTOP),
+                       go_on=lambda process: process.send_signal(signal.SIGCONT)):
+        stop(process)
         recorder = self.start(PLUMB, "record", "-o", self.trace, "-p", process.pid)
         self.assertIn("could not be reached: it is stopped", recorder.stderr.readline())
-        process.send_signal(signal.SIGCONT)
+        go_on(process)
         self.say(process)
         self.assertEqual(process.stdout.readline(), "done\n")
         recorder.send_signal(signal.SIGINT)
@@ -123,6 +134,34 @@ int main(int count, char** arguments) {
         process = self.start(self.program)
         self.assertEqual(process.stdout.readline(), "there\n")
         self.record_stopped(process)
+
+    def test_whose_control_group_is_frozen(self):
+        """Of both versions, as far as they are here."""
+        tried = 0
+        for mount, word, frozen, thawed in freezers():
+            group = mount / f"plumb-test-{os.getpid()}"
+            try:
+                group.mkdir()
+                (group / word).write_text(thawed)
+            except OSError:
+                continue
+            self.addCleanup(group.rmdir)
+            process = self.start(self.program)
+            self.assertEqual(process.stdout.readline(), "there\n")
+            (group / "cgroup.procs").write_text(str(process.pid))
+
+            def freeze(_, group=group, word=word, frozen=frozen):
+                (group / word).write_text(frozen)
+                time.sleep(0.2)  # it is said to be before its threads are
+
+            with self.subTest(word):
+                shutil.rmtree(self.trace, ignore_errors=True)
+                self.record_stopped(process, freeze, lambda _, group=group, word=word, thawed=thawed: (group / word).write_text(thawed))
+            (group / word).write_text(thawed)
+            self.end(process)
+            tried += 1
+        if tried == 0:
+            self.skipTest("no control group can be frozen here")
 
     def test_who_is_stopped_hears_of_it_though_a_signal_before_was_lost(self):
         """With a thread that has ended, say: its count is left in the slot, and no signal waits."""
