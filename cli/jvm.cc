@@ -187,6 +187,7 @@ private:
     FileDescriptor folder_;
 };
 
+constexpr unsigned ending_looks = 30;
 constexpr const char* attach_folders[] = {"cwd", "root/tmp"};
 
 /* Somebody else's, jcmd's perhaps, who has asked a moment ago and waits for the socket; or left it when he was killed. */
@@ -223,6 +224,7 @@ Result<AttachFile> make_attach_file(const std::string& process, const std::strin
     for (const char* const place : attach_folders) {
         FileDescriptor folder(
             ::open(fmt::format("{}/{}", process, place).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+        if (!folder.is_open()) continue;
         const int file =
             ::openat(folder.get(), name.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (file < 0 && errno != EEXIST) continue;
@@ -404,10 +406,23 @@ static Status try_to_attach(std::uint32_t process_id, const std::string& agent_o
     return Error("The JVM of process {} did not load {}: {}", process_id, *agent, what_it_said(*answer));
 }
 
+/* Or is about to: it has given its memory back, and waits to be taken note of. */
+static bool has_ended(std::uint32_t process_id) {
+    if (!process_start_boottime_ns(process_id)) return true;
+    char executable = 0;
+    return ::readlink(fmt::format("/proc/{}/exe", process_id).c_str(), &executable, 1) < 0 && errno == ENOENT;
+}
+
 Status attach_jvm_agent(std::uint32_t process_id, const std::string& agent_options, bool filtered_too) {
     const Status attached = try_to_attach(process_id, agent_options, filtered_too);
-    if (!attached && !process_start_boottime_ns(process_id))
-        return Error("Process {} has ended, before its JVM had the agent.", process_id);
+    if (attached) return ok();
+    /* One that is ending may have closed the connection, and still be there. */
+    const unsigned looks = maps_file_named(process_id, "/libjvm.so").value_or(false) ? ending_looks : 1;
+    for (unsigned i = 0; i < looks; i++) {
+        if (i != 0) ::usleep(jvm_attach_look_us);
+        if (has_ended(process_id))
+            return Error("Process {} has ended, before its JVM had the agent.", process_id);
+    }
     return attached;
 }
 
