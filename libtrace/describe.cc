@@ -4,6 +4,7 @@
 // Any number of processes may do this at once, and be killed anywhere. The table is a hash table by open
 // addressing over the description's identity; a slot is taken by one compare-and-swap. Who loses looks at
 // what the winner put there: an equal description is shared, and the loser's bytes in the heap stay unused.
+#include "bytes.h"
 #include "runtime.h"
 
 #include "context/context.h"
@@ -31,7 +32,7 @@ public:
         return offset;
     }
     uint32_t add_string(const char* text) {
-        const auto bytes = static_cast<uint32_t>(__builtin_strlen(text)) + 1;
+        const auto bytes = static_cast<uint32_t>(length_of(text)) + 1;
         const uint32_t offset = reserve(bytes);
         if (!overflow_) __builtin_memcpy(description + offset, text, bytes);
         return offset;
@@ -147,8 +148,8 @@ bool is_same(const Attachment& attachment, uint64_t slot, uint32_t identity_end)
     uint32_t identity_end_there;
     __builtin_memcpy(&identity_end_there, there + offsetof(plumb_event_header, identity_end), 4);
     return identity_end_there == identity_end &&
-           __builtin_memcmp(there + PLUMB_EVENT_IDENTITY_START, description + PLUMB_EVENT_IDENTITY_START,
-                            identity_end - PLUMB_EVENT_IDENTITY_START) == 0;
+           are_same(there + PLUMB_EVENT_IDENTITY_START, description + PLUMB_EVENT_IDENTITY_START,
+                    identity_end - PLUMB_EVENT_IDENTITY_START);
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 // The module is asked through its device, and by its system call only where there are no devices and no /dev/shm yet, as in the
 // first process of a machine. A filter may end a program for a call that it does not expect, so who may have one asks for neither.
 #include "directory.h"
+#include "bytes.h"
 
 #include "runtime.h"
 #include "text.h"
@@ -199,7 +200,7 @@ OpenFile open_in_directory(uint32_t user_id, DirectoryKeeper keeper, const char*
     }
     char path[128];
     directory_path(path, known_number(user_id));
-    append(append(path + __builtin_strlen(path), "/"), name);
+    append(append(path + length_of(path), "/"), name);
     return OpenFile(path, flags);
 }
 

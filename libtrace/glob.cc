@@ -4,6 +4,7 @@
 // glob_matches() reads them alike.
 //
 // Linear in pattern times text: on a mismatch only the last `*` is tried again, one character further.
+#include "bytes.h"
 #include "runtime.h"
 
 namespace plumb {
@@ -50,9 +51,9 @@ bool is_set(Rest& pattern, uint32_t character, bool& matches) {
     const bool negated = set.begins_with('!') || set.begins_with('^');
     if (negated) set.at++;
     // Looked for first: of a text that is long, each character would look through the whole pattern.
-    if (set.is_empty() ||
-        __builtin_memchr(set.at + 1, ']', static_cast<size_t>(set.end - set.at - 1)) == nullptr)
-        return false;
+    if (set.is_empty()) return false;
+    const auto behind_first = static_cast<size_t>(set.end - set.at - 1);
+    if (find_byte(']', set.at + 1, behind_first) == behind_first) return false;
     bool found = false;
     for (bool first = true; !set.is_empty() && (first || !set.begins_with(']')); first = false) {
         const uint32_t low = take_character(set);
@@ -115,7 +116,7 @@ bool pattern_matches(Bytes pattern_bytes, Bytes text_bytes) {
 }
 
 static Bytes bytes_of(const char* text) {
-    return {text, static_cast<uint32_t>(__builtin_strlen(text))};
+    return {text, static_cast<uint32_t>(length_of(text))};
 }
 
 bool pattern_matches(const char* pattern, const char* text) {

@@ -200,3 +200,11 @@ __asm__(".pushsection .text\n"
 #endif
 
 } // namespace plumb
+
+extern "C" __attribute__((visibility("default"))) int plumb_with_permit(void (*function)(void* argument),
+                                                                        void* argument) {
+    const plumb::Permit permit;
+    if (!permit.given()) return -EPERM;
+    function(argument);
+    return 0;
+}

@@ -3,6 +3,7 @@
 // So before it makes calls for a session, others than those of its start (docs/startup.md), the runtime reads how many filters
 // there are. As many as a session's controller has are
 // taken for the same ones. Filters that the program installs itself: held.cc.
+#include "bytes.h"
 #include "open_file.h"
 #include "runtime.h"
 
@@ -25,8 +26,8 @@ struct Status {
 
 // If the line begins with "NAME:\t", the number behind it.
 void take_number(const char* line, long bytes, const char* name, uint32_t& to) {
-    const auto length = static_cast<long>(__builtin_strlen(name));
-    if (bytes <= length || __builtin_memcmp(line, name, static_cast<size_t>(length)) != 0) return;
+    const auto length = static_cast<long>(length_of(name));
+    if (bytes <= length || !are_same(line, name, static_cast<size_t>(length))) return;
     uint32_t number = 0;
     for (long i = length; i < bytes && line[i] >= '0' && line[i] <= '9'; i++)
         number = number * 10 + static_cast<uint32_t>(line[i] - '0');

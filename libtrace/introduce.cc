@@ -4,6 +4,7 @@
 //
 // The loaded objects come from /proc/self/maps and their headers in memory: dl_iterate_phdr() takes a lock of
 // the dynamic linker, and this may run in a signal handler.
+#include "bytes.h"
 #include "open_file.h"
 #include "runtime.h"
 
@@ -81,8 +82,7 @@ size_t copy_path(char* to, const char* from, size_t bytes) {
 size_t bytes_without_deleted(const char* path, size_t bytes) {
     static constexpr char mark[] = " (deleted)";
     constexpr size_t mark_bytes = sizeof(mark) - 1;
-    if (bytes <= mark_bytes || __builtin_memcmp(path + bytes - mark_bytes, mark, mark_bytes) != 0)
-        return bytes;
+    if (bytes <= mark_bytes || !are_same(path + bytes - mark_bytes, mark, mark_bytes)) return bytes;
     return bytes - mark_bytes;
 }
 
@@ -108,8 +108,7 @@ bool take_build_id(const unsigned char* note, size_t bytes, plumb_entry_object& 
         const size_t all_bytes = sizeof(header) + name_bytes + content_bytes;
         if (all_bytes > bytes) return false;
         if (header.n_type == NT_GNU_BUILD_ID && header.n_namesz == 4 &&
-            __builtin_memcmp(note + sizeof(header), "GNU", 4) == 0 &&
-            header.n_descsz <= sizeof(entry.build_id)) {
+            are_same(note + sizeof(header), "GNU", 4) && header.n_descsz <= sizeof(entry.build_id)) {
             entry.build_id_bytes = static_cast<uint8_t>(header.n_descsz);
             __builtin_memcpy(entry.build_id, note + sizeof(header) + name_bytes, header.n_descsz);
             return true;
@@ -130,8 +129,7 @@ void look_at_headers(uint64_t base, uint64_t bytes, plumb_entry_object& entry) {
     if (bytes < sizeof(start) || !copy_memory(entry.entry.thread_id, base, start, sizeof(start))) return;
     ElfW(Ehdr) header;
     __builtin_memcpy(&header, start, sizeof(header));
-    if (__builtin_memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof(ElfW(Phdr)))
-        return;
+    if (!are_same(header.e_ident, ELFMAG, SELFMAG) || header.e_phentsize != sizeof(ElfW(Phdr))) return;
     uint64_t first = UINT64_MAX, object_bytes = 0;
     for (uint64_t i = 0; i < header.e_phnum; i++) {
         if (header.e_phoff > sizeof(start) || (i + 1) * sizeof(ElfW(Phdr)) > sizeof(start) - header.e_phoff)
@@ -208,7 +206,7 @@ bool parse_mapping(const char* line, Mapping& mapping) {
     while (*line == ' ')
         line++;
     mapping.path = line; // or a name that is none: "[anon:a/b]"
-    mapping.path_bytes = __builtin_strlen(line);
+    mapping.path_bytes = length_of(line);
     return *line == '/';
 }
 
@@ -217,13 +215,20 @@ bool is_path_of(const char* path, uint64_t inode) {
     return sys::status_of(path, &info) == 0 && info.st_ino == inode;
 }
 
+constexpr char escape[] = "\\012";
+constexpr size_t escape_bytes = sizeof(escape) - 1;
+
+bool has_escape_in(const char* path) {
+    while (*path != '\0' && !begins_with(path, escape))
+        path++;
+    return *path != '\0';
+}
+
 // The bytes that are left of a path in which newlines are escaped, as they, and nothing else, are in /proc/self/maps.
 size_t put_newlines_back(char* path) {
-    static constexpr char escape[] = "\\012";
-    constexpr size_t escape_bytes = sizeof(escape) - 1;
     char* to = path;
     for (const char* from = path; *from != '\0'; to++) {
-        const bool is_escaped = __builtin_strncmp(from, escape, escape_bytes) == 0;
+        const bool is_escaped = begins_with(from, escape);
         *to = is_escaped ? '\n' : *from;
         from += is_escaped ? escape_bytes : 1;
     }
@@ -235,7 +240,7 @@ size_t put_newlines_back(char* path) {
 // mapping's own, and is changed.
 void find_path(Mapping& mapping, char* path) {
     const bool has_mark = bytes_without_deleted(path, mapping.path_bytes) != mapping.path_bytes;
-    const bool has_escape = __builtin_strstr(path, "\\012") != nullptr;
+    const bool has_escape = has_escape_in(path);
     if ((!has_mark && !has_escape) || is_path_of(path, mapping.inode)) return;
     if (has_escape) mapping.path_bytes = put_newlines_back(path);
     if (has_mark && !(has_escape && is_path_of(path, mapping.inode)))
@@ -288,11 +293,10 @@ private:
     bool goes_on(const Mapping& mapping) const {
         const plumb_entry_object& entry = object_entry.fixed;
         if (!current_ || mapping.path_bytes != path_bytes_ ||
-            __builtin_memcmp(entry.path, mapping.path, path_bytes_) != 0)
+            !are_same(entry.path, mapping.path, path_bytes_))
             return false;
-        return mapping.offset != 0 ||
-               (is_first_page_ && mapping.start == entry.base + entry.bytes &&
-                __builtin_memcmp(permissions_, mapping.permissions, sizeof(permissions_)) != 0);
+        return mapping.offset != 0 || (is_first_page_ && mapping.start == entry.base + entry.bytes &&
+                                       !are_same(permissions_, mapping.permissions, sizeof(permissions_)));
     }
 
     const uint32_t sessions_;
@@ -385,7 +389,7 @@ void introduce_borrower(const Writer& writer) {
     process.parent_process_id = static_cast<uint32_t>(sys::call(SYS_getppid));
     process.user_id = static_cast<uint32_t>(sys::call(SYS_getuid));
     sys::call(SYS_prctl, PR_GET_NAME, process.name, 0, 0, 0);
-    const size_t path_bytes = __builtin_strlen(request.executable);
+    const size_t path_bytes = length_of(request.executable);
     if (path_bytes < sizeof(process.executable))
         __builtin_memcpy(process.executable, request.executable, path_bytes);
     plumb_entry_thread thread = {};
@@ -430,7 +434,7 @@ void introduce_process(Attachment& attachment, bool with_objects) {
     if (thread_id == process_id || !read_name_of_first_thread(entry.name, sizeof(entry.name)))
         sys::call(SYS_prctl, PR_GET_NAME, entry.name, 0, 0, 0); // this thread's, also where there is no /proc
     const char* path = request.executable;
-    const size_t path_bytes = copy_path(entry.executable, path, __builtin_strlen(path));
+    const size_t path_bytes = copy_path(entry.executable, path, length_of(path));
     add_entry(attachment, entry.entry,
               entry_bytes(sizeof(entry), offsetof(plumb_entry_process, executable), path_bytes));
     if (with_objects) introduce_objects(1u << (&attachment - attachments), true);
@@ -470,3 +474,9 @@ void introduce_writer(const Writer& writer, const Attachment& attachment) {
 }
 
 } // namespace plumb
+
+extern "C" __attribute__((visibility("default"))) int plumb_is_word_there(const void* address,
+                                                                          uint64_t word) {
+    const plumb::Permit permit;
+    return !permit.given() || plumb::is_word_there(reinterpret_cast<uintptr_t>(address), word);
+}

@@ -2,6 +2,7 @@
 // runtime in front of it. A program may allow system calls from the C library's text alone, by user dispatch or by a filter
 // that looks at the instruction's address, and then its own calls must not come from ours.
 #include "next.h"
+#include "bytes.h"
 
 #include "runtime.h"
 
@@ -33,8 +34,8 @@ const unsigned char* behind_first_pop(const unsigned char* function) {
                                               0xb8, 0x3a, 0, 0, 0,         // mov $58, %eax
                                               0x0f, 0x05,                  // syscall
                                               0x57};                       // push %rdi
-    if (__builtin_memcmp(function, may_begin, sizeof(may_begin)) == 0) function += sizeof(may_begin);
-    return __builtin_memcmp(function, begin, sizeof(begin)) == 0 ? function + 1 : nullptr;
+    if (are_same(function, may_begin, sizeof(may_begin))) function += sizeof(may_begin);
+    return are_same(function, begin, sizeof(begin)) ? function + 1 : nullptr;
 }
 
 template <typename Function>

@@ -1,4 +1,5 @@
 // Whether other processes and threads still live; what cannot be judged lives. What this process is.
+#include "bytes.h"
 #include "open_file.h"
 #include "runtime.h"
 #include "text.h"
@@ -16,7 +17,7 @@ bool proc_has_our_numbers() {
     char shown[16];
     const auto bytes = static_cast<long>(append_decimal(own, sys::process_id()) - own);
     return sys::read_link("/proc/self", shown, sizeof(shown)) == bytes &&
-           __builtin_memcmp(own, shown, static_cast<size_t>(bytes)) == 0;
+           are_same(own, shown, static_cast<size_t>(bytes));
 }
 
 } // namespace
@@ -58,7 +59,7 @@ bool is_in_executable(const void* address) {
     const uint64_t headers = sys::auxiliary(AT_PHDR);
     const uint64_t start = headers - sizeof(ElfW(Ehdr));
     const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(start);
-    if (headers == 0 || start % 4096 != 0 || __builtin_memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
+    if (headers == 0 || start % 4096 != 0 || !are_same(header->e_ident, ELFMAG, SELFMAG) ||
         header->e_phoff != sizeof(ElfW(Ehdr)))
         return false;
     const auto* segments = reinterpret_cast<const ElfW(Phdr)*>(headers);

@@ -17,6 +17,7 @@
 //
 // fork() hands a registration on, vfork() and clone() with CLONE_VM do not; so what their child forks has none either. The
 // area does not tell: it has the CPU of long ago. So a process that was forked asks the kernel, which refuses a second one.
+#include "bytes.h"
 #include "runtime.h"
 
 #include "ring/sequence.h"
@@ -91,7 +92,7 @@ bool kernel_has_rseq() {
 }
 
 bool is_equal(const char* text, const char* other) {
-    return text != nullptr && __builtin_strcmp(text, other) == 0;
+    return text != nullptr && is_text(text, other);
 }
 
 } // namespace

@@ -6,6 +6,7 @@
 // changed its root) goes on with what it saw.
 //
 // The thread that runs is asked, and not the process: what /proc shows of that is its first thread's, and ends with it.
+#include "bytes.h"
 #include "open_file.h"
 #include "runtime.h"
 #include "text.h"
@@ -68,7 +69,7 @@ bool read_offsets(Offsets& to) {
     text[link] = '\0';
     const char* const name = last_part_of(text);
     constexpr size_t name_bytes_max = 16; // a number; a root of the program's own may have any link there
-    if (__builtin_strlen(name) > name_bytes_max) return false;
+    if (length_of(name) > name_bytes_max) return false;
     char path[64];
     append(append(append(path, "/proc/"), name), "/timens_offsets");
     const OpenFile file(path, O_RDONLY);

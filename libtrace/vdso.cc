@@ -1,6 +1,7 @@
 // Finds a function of the vDSO, the code that the kernel maps into each process, so that the clock is read by it and by
 // nothing else: a C library may not use it (an old one in a static program), and its function may be somebody else's
 // (a preloaded library that changes the time).
+#include "bytes.h"
 #include "runtime.h"
 
 #include <elf.h>
@@ -62,7 +63,7 @@ Symbols symbols_of(const ElfW(Phdr) * segments, uint32_t segment_count, uint64_t
 void* find_in_vdso(const char* name) {
     const uint64_t start = sys::auxiliary(AT_SYSINFO_EHDR);
     const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(start);
-    if (start == 0 || __builtin_memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
+    if (start == 0 || !are_same(header->e_ident, ELFMAG, SELFMAG) ||
         header->e_phentsize != sizeof(ElfW(Phdr)))
         return nullptr;
     uint64_t shift = 0;
@@ -70,7 +71,7 @@ void* find_in_vdso(const char* name) {
                                        header->e_phnum, start, shift);
     for (uint32_t i = 0; i < symbols.count; i++) {
         const ElfW(Sym)& symbol = symbols.table[i];
-        if (symbol.st_shndx != SHN_UNDEF && __builtin_strcmp(symbols.names + symbol.st_name, name) == 0)
+        if (symbol.st_shndx != SHN_UNDEF && is_text(symbols.names + symbol.st_name, name))
             return reinterpret_cast<void*>(shift + symbol.st_value);
     }
     return nullptr;

@@ -23,6 +23,7 @@
 //
 // A clone() with CLONE_VM that does not go through vfork() is not seen here; posix_spawn(), system() and popen() run no
 // code of the program in their child.
+#include "bytes.h"
 #include "runtime.h"
 #include "sanitizers.h"
 
@@ -149,7 +150,7 @@ void join_vfork() {
             : "=r"(front), "=r"(sign), "=r"(distance));
     constexpr size_t sign_bytes = 8;
     const char* const sign_in_front = front + 8;
-    if (sign_in_front == sign || __builtin_memcmp(sign_in_front, sign, sign_bytes) != 0) return;
+    if (sign_in_front == sign || !are_same(sign_in_front, sign, sign_bytes)) return;
     int32_t to_others;
     __builtin_memcpy(&to_others, sign_in_front + sign_bytes, sizeof(to_others));
     auto* const others = reinterpret_cast<int64_t*>(const_cast<char*>(sign_in_front) + to_others);

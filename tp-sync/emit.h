@@ -62,9 +62,10 @@ __attribute__((always_inline)) static inline void emit_to(plumb_event* event, ui
     emit_no_record(event, session, payload, payload_bytes, entry);
 }
 
-__attribute__((noinline, cold)) static void emit_to_many(plumb_event* event, uint32_t sessions,
-                                                         const void* payload, uint32_t payload_bytes,
-                                                         const void* entry) {
+__attribute__((noinline)) PLUMB_HIDDEN void plumb_emit_to(plumb_event* event, uint32_t sessions,
+                                                          const void* payload, uint32_t payload_bytes,
+                                                          const void* entry) {
+    PLUMB_NAME_FOR_LINKERS(plumb_emit_to);
     for (; sessions != 0; sessions &= sessions - 1)
         emit_to(event, static_cast<uint32_t>(__builtin_ctz(sessions)), payload, payload_bytes, entry);
 }
@@ -77,7 +78,7 @@ PLUMB_HIDDEN void plumb_emit(plumb_event* event, const void* payload, uint32_t p
             emit_to(event, static_cast<uint32_t>(__builtin_ctz(sessions)), payload, payload_bytes,
                     __builtin_dwarf_cfa());
     } else {
-        emit_to_many(event, sessions, payload, payload_bytes, __builtin_dwarf_cfa());
+        plumb_emit_to(event, sessions, payload, payload_bytes, __builtin_dwarf_cfa());
     }
 }
 
@@ -117,13 +118,29 @@ PLUMB_HIDDEN uint64_t plumb_copy_string(unsigned char* to, const char* from, uin
     return copy_rest(to, from, room, done);
 }
 
+// Not by strlen() or memchr(): MemorySanitizer ends a program in which they look at what code that is not instrumented has written.
+// One is at `bytes` at the latest.
+static uint64_t find_nul(const unsigned char* at, uint64_t bytes) {
+    constexpr uint64_t ones = 0x0101010101010101, tops = 0x8080808080808080;
+    uint64_t place = 0;
+    for (; bytes - place >= sizeof(uint64_t); place += sizeof(uint64_t)) {
+        uint64_t word;
+        __builtin_memcpy(&word, at + place, sizeof(word));
+        const uint64_t zeros = (word - ones) & ~word & tops; // the lowest is where the first is
+        if (zeros != 0) return place + static_cast<uint64_t>(__builtin_ctzll(zeros)) / 8;
+    }
+    for (unsigned char byte = at[place];; byte = at[++place]) {
+        __asm__("" : "+r"(byte)); // no call of strlen()
+        if (byte == 0) return place;
+    }
+}
+
 PLUMB_HIDDEN uint64_t plumb_copy_view(unsigned char* to, const char* from, uint64_t bytes, uint64_t room) {
     PLUMB_NAME_FOR_LINKERS(plumb_copy_view);
     const uint64_t copied = bytes < room ? bytes : room;
     __builtin_memcpy(to, from, copied);
     to[copied] = '\0';
-    const auto* end = static_cast<const unsigned char*>(__builtin_memchr(to, 0, copied + 1));
-    const auto length = static_cast<uint64_t>(end - to);
+    const uint64_t length = find_nul(to, copied);
     // A view that goes on behind the room, but whose NUL is there, is whole.
     return length == room && bytes > room && load_once(from + room) != '\0' ? room + 1 : length;
 }

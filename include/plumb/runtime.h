@@ -128,6 +128,22 @@ void plumb_emit_from(struct plumb_event* event, uint32_t session, const void* pa
  * now, and the record is counted as lost.
  */
 void plumb_emit_large(struct plumb_event* event, const void* payload, uint32_t payload_bytes, int cut);
+/* The same to some sessions, a bit each as in `enabled`, if the event is on in them. */
+void plumb_emit_large_to(struct plumb_event* event, uint32_t sessions, const void* payload,
+                         uint32_t payload_bytes, int cut);
+
+/* Counts an event as lost, in the sessions that it is on in: there was no room to put it together. Any thread, signal handlers. */
+void plumb_lose(struct plumb_event* event);
+
+/* Whether this word is at an address where nothing may be. Also where that can not be known: no system call of ours may be made. Any
+ * thread, signal handlers. */
+int plumb_is_word_there(const void* address, uint64_t word);
+
+/*
+ * Makes system calls of ours, by a function that does so: 0. -EPERM, and it is not called, where none may be made any more, as behind a
+ * seccomp filter; who is about to put that on waits until it has returned. Any thread, signal handlers.
+ */
+int plumb_with_permit(void (*function)(void* argument), void* argument);
 
 /*
  * For who puts a payload together field by field, and has no room for the next one: shortens the longest of the first
@@ -167,6 +183,9 @@ void plumb_scratch_release(void* scratch);
  */
 void plumb_emit(struct plumb_event* event, const void* payload, uint32_t payload_bytes)
     PLUMB_IN_SMALL_OBJECT_(plumb_emit);
+/* The same to some sessions, a bit each as in `enabled`, if the event is on in them. `entry`: as of plumb_emit_from(). */
+void plumb_emit_to(struct plumb_event* event, uint32_t sessions, const void* payload, uint32_t payload_bytes,
+                   const void* entry) PLUMB_IN_SMALL_OBJECT_(plumb_emit_to);
 
 /*
  * Copies a string up to and including its NUL ("(null)" for NULL), at most `room` bytes before the NUL, and

@@ -26,8 +26,7 @@ struct Fields {
         if (begin >= bytes) return {nullptr, 0};
         const auto* const at = reinterpret_cast<const char*>(payload + begin);
         const uint32_t left = bytes - begin;
-        const auto* const end = static_cast<const char*>(__builtin_memchr(at, 0, left));
-        return {at, end == nullptr ? left : static_cast<uint32_t>(end - at)};
+        return {at, static_cast<uint32_t>(find_byte('\0', at, left))};
     }
     // Of what says how many elements, or bytes, it has.
     uint32_t count_at(uint32_t begin) const {

@@ -1,5 +1,6 @@
 // From the code in the state file, which knows names, to the program for one event, which knows places. The code is not
 // believed: what is no code makes a condition that never holds.
+#include "../bytes.h"
 #include "tests.h"
 
 #include <plumb/detail/marker_names.h>
@@ -269,7 +270,7 @@ private:
     }
 
     bool is_name(Bytes name, const char* other) const {
-        return __builtin_strlen(other) == name.count && __builtin_memcmp(name.at, other, name.count) == 0;
+        return length_of(other) == name.count && are_same(name.at, other, name.count);
     }
     bool is_name_of_field(Bytes name, uint32_t index) const {
         const plumb_event_field& field = info_.fields[index];

@@ -1,5 +1,6 @@
 // Asks a payload whether a condition holds. Nothing in the program is believed: it may be written anew meanwhile, and then
 // `version` says so behind.
+#include "../bytes.h"
 #include "fields.h"
 #include "tests.h"
 
@@ -195,7 +196,7 @@ private:
         if (value.kind != Value::Kind::integer || field_index >= info_.field_count) return value;
         const char* const name = label_of(info_.fields[field_index], static_cast<int64_t>(value.integer));
         value.label = name != nullptr ? Value::Label::has : Value::Label::lacks;
-        if (name != nullptr) value.set_text({name, static_cast<uint32_t>(__builtin_strlen(name))});
+        if (name != nullptr) value.set_text({name, static_cast<uint32_t>(length_of(name))});
         return value;
     }
     Value float_at(uint32_t begin, uint8_t type) const {
@@ -258,7 +259,7 @@ private:
         const Permit permit;
         if (!permit.given() || sys::call(SYS_prctl, PR_GET_NAME, name_, 0, 0, 0) != 0) return not_asked();
         name_[sizeof(name_) - 1] = '\0';
-        return text_value({name_, static_cast<uint32_t>(__builtin_strlen(name_))});
+        return text_value({name_, static_cast<uint32_t>(length_of(name_))});
     }
 
     const Program& program_;

@@ -1,6 +1,7 @@
 // A row of tests out of a program's steps, where these are nothing but comparisons of fields, joined by && and ||, and what is not
 // asked by them as they are.
 #include "tests.h"
+#include "../bytes.h"
 
 #include "fields.h"
 
@@ -237,7 +238,7 @@ Tested test_elsewhere(const Program& program, const Test& test, const unsigned c
         is_so = pattern_matches(wanted, text);
     else if (test.kind == test_text_begins || test.kind == test_text_is)
         is_so = text.count >= wanted.count && (test.kind == test_text_begins || text.count == wanted.count) &&
-                __builtin_memcmp(text.at, wanted.at, wanted.count) == 0;
+                are_same(text.at, wanted.at, wanted.count);
     else
         return Tested::not_here;
     return is_so ? Tested::so : Tested::not_so;

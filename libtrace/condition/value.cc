@@ -1,4 +1,5 @@
 #include "value.h"
+#include "../bytes.h"
 
 #include "../runtime.h"
 
@@ -48,7 +49,7 @@ Value compared(uint8_t code, T a, T b) {
 
 int order_of(Bytes a, Bytes b) {
     const uint32_t common = a.count < b.count ? a.count : b.count;
-    const int order = common == 0 ? 0 : __builtin_memcmp(a.at, b.at, common);
+    const int order = common == 0 ? 0 : compare(a.at, b.at, common);
     if (order != 0) return order;
     return a.count == b.count ? 0 : a.count < b.count ? -1 : 1;
 }

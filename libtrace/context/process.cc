@@ -2,6 +2,7 @@
 // attached, and again in a forked child; a process that moves later (setns(), another cgroup) still is where it was, as far as its
 // records say.
 #include "process.h"
+#include "../bytes.h"
 #include "callstack.h"
 #include "context.h"
 
@@ -44,7 +45,7 @@ void know_cgroup() {
         while (line + length < bytes && start[length] != '\n')
             length++;
         if (line + length == bytes) return; // it does not end
-        if (length > 3 && __builtin_memcmp(start, "0::", 3) == 0) {
+        if (length > 3 && are_same(start, "0::", 3)) {
             char* const path = start + 3 - mount_bytes; // in front of which there is room for it
             __builtin_memcpy(path, mount, mount_bytes);
             start[length] = '\0';

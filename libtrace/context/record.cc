@@ -3,6 +3,7 @@
 //
 // A record that would be too large for its channel loses frames of its call stack first, and then of its own fields what cut.cc
 // takes of them; either is counted as cut.
+#include "../bytes.h"
 #include "context.h"
 
 #include "../ring/quick.h"
@@ -107,7 +108,7 @@ private:
         const Permit permit;
         if (permit.given()) sys::call(SYS_prctl, PR_GET_NAME, name, 0, 0, 0);
         name[sizeof(name) - 1] = '\0';
-        buffer_.put_bytes(name, static_cast<uint32_t>(__builtin_strlen(name)) + 1);
+        buffer_.put_bytes(name, static_cast<uint32_t>(length_of(name)) + 1);
     }
 
     const Wanted& wanted_;

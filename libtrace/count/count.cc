@@ -1,4 +1,5 @@
 #include "count.h"
+#include "../bytes.h"
 
 #include "sequence.h"
 #include "what.h"
@@ -71,7 +72,7 @@ Name name_of(uint16_t event_id, const count::Key& key) {
 bool is_named(const plumb_count_slot& slot, const Name& name) {
     return slot.tag == name.tag && slot.event_id == name.slot.event_id && slot.kind == name.slot.kind &&
            slot.key_bytes == name.slot.key_bytes &&
-           __builtin_memcmp(slot.key, name.slot.key, size_t{8} * name.key_words) == 0;
+           are_same(slot.key, name.slot.key, size_t{8} * name.key_words);
 }
 
 uint32_t first_slot(const Name& name, uint32_t slots) {

@@ -1,4 +1,5 @@
 #include "link.h"
+#include "../bytes.h"
 
 #include <plumb/detail/marker_names.h>
 
@@ -57,7 +58,7 @@ public:
         for (uint32_t i = 0; i + 1 < PLUMB_COUNT_FIELD_BYTES; i++)
             text_[i] = load_relaxed(shared[i]);
     }
-    bool is(const char* other) const { return __builtin_strcmp(text_, other) == 0; }
+    bool is(const char* other) const { return is_text(text_, other); }
     bool is_given() const { return text_[0] != '\0'; }
 
 private:

@@ -1,4 +1,5 @@
 #include "what.h"
+#include "../bytes.h"
 
 #include "../ring/sequence.h"
 
@@ -56,8 +57,7 @@ public:
     Bytes string_at(uint32_t begin) const {
         const auto* const at = reinterpret_cast<const char*>(at_ + begin);
         const uint32_t left = bytes_ - begin;
-        const auto* const end = left == 0 ? nullptr : static_cast<const char*>(__builtin_memchr(at, 0, left));
-        return {at, end == nullptr ? left : static_cast<uint32_t>(end - at)};
+        return {at, static_cast<uint32_t>(find_byte('\0', at, left))};
     }
     Bytes text_at(uint32_t begin) const {
         uint64_t count;
@@ -135,7 +135,7 @@ void set_of_writer(Key& key, uint8_t source) {
     case source_comm:
         if (permit.given() && sys::call(SYS_prctl, PR_GET_NAME, name, 0, 0, 0) == 0) {
             name[sizeof(name) - 1] = '\0';
-            set_text(key, {name, static_cast<uint32_t>(__builtin_strlen(name))});
+            set_text(key, {name, static_cast<uint32_t>(length_of(name))});
         }
         return;
     default:

@@ -61,6 +61,11 @@ void emit_to(plumb_event& event, uint32_t place, const Payload& payload) {
         (void)write_through(gate_of(event, place), event, place, payload);
 }
 
+void emit_to_each(plumb_event& event, uint32_t places, const Payload& payload) {
+    for (; places != 0; places &= places - 1)
+        emit_to(event, static_cast<uint32_t>(__builtin_ctz(places)), payload);
+}
+
 } // namespace
 
 } // namespace plumb
@@ -82,10 +87,20 @@ PLUMB_EXPORT void plumb_emit_from(plumb_event* event, uint32_t session, const vo
 }
 
 PLUMB_EXPORT void plumb_emit_large(plumb_event* event, const void* payload, uint32_t payload_bytes, int cut) {
-    for (uint32_t sessions = load_relaxed(event->enabled); sessions != 0; sessions &= sessions - 1) {
-        const auto place = static_cast<uint32_t>(__builtin_ctz(sessions));
-        emit_to(*event, place, {payload, payload_bytes, true, cut != 0, __builtin_dwarf_cfa()});
-    }
+    emit_to_each(*event, load_relaxed(event->enabled),
+                 {payload, payload_bytes, true, cut != 0, __builtin_dwarf_cfa()});
+}
+
+PLUMB_EXPORT void plumb_lose(plumb_event* event) {
+    for (uint32_t places = load_relaxed(event->enabled); places != 0; places &= places - 1)
+        lose(*event, static_cast<uint32_t>(__builtin_ctz(places)) % PLUMB_MAX_SESSIONS,
+             {nullptr, 0, false, false}, cause_without_scratch());
+}
+
+PLUMB_EXPORT void plumb_emit_large_to(plumb_event* event, uint32_t sessions, const void* payload,
+                                      uint32_t payload_bytes, int cut) {
+    emit_to_each(*event, load_relaxed(event->enabled) & sessions,
+                 {payload, payload_bytes, true, cut != 0, __builtin_dwarf_cfa()});
 }
 
 } // extern "C"

@@ -20,6 +20,12 @@ extern "C++" {
 extern "C" {
 #endif
 
+/* Who chooses at each record which sessions are told of it defines his own, in all files of a program or shared object alike. */
+#ifndef PLUMB_EMIT_
+#define PLUMB_EMIT_ plumb_emit
+#define PLUMB_EMIT_LARGE_ plumb_emit_large
+#endif
+
 /* Room for strings, texts and sequences in the stack buffer, all of an event's together. */
 #define PLUMB_SMALL_ROOM 240u
 /* plumb_copy_string and the copy into the ring touch a little more than they use. */
@@ -94,11 +100,11 @@ static inline int plumb_payload_fits(const struct plumb_payload* payload, int va
 static inline void plumb_payload_emit(struct plumb_payload* payload, struct plumb_event* event,
                                       const unsigned char* buffer, uint64_t fixed_bytes, int varies) {
     if (!varies) {
-        plumb_emit(event, buffer, (uint32_t)fixed_bytes);
+        PLUMB_EMIT_(event, buffer, (uint32_t)fixed_bytes);
         return;
     }
     __builtin_memset(payload->at, 0, 8); /* the unused bytes behind the payload go into the ring, too */
-    plumb_emit(event, buffer, (uint32_t)(payload->at - buffer));
+    PLUMB_EMIT_(event, buffer, (uint32_t)(payload->at - buffer));
 }
 
 static inline void plumb_payload_restart(struct plumb_payload* payload, unsigned char* buffer,
@@ -139,7 +145,7 @@ static inline void plumb_payload_emit_large(struct plumb_payload* payload, struc
                                             const unsigned char* buffer, unsigned char* scratch) {
     const unsigned char* start = scratch ? scratch : buffer;
     __builtin_memset(payload->at, 0, 8);
-    plumb_emit_large(event, start, (uint32_t)(payload->at - start), payload->cut != 0);
+    PLUMB_EMIT_LARGE_(event, start, (uint32_t)(payload->at - start), payload->cut != 0);
     PLUMB_HAND_TO_OTHERS_();
     plumb_scratch_release(scratch);
 }
