@@ -93,8 +93,8 @@ void plumb_numbers_end(void);
 
 /* threads.c */
 bool plumb_threads_prepare(JNIEnv* jni); /* before the others; false: threads have no numbers */
-/* `is_first`: nobody recorded them until now. */
-void plumb_threads_tell_running(JNIEnv* jni, bool is_first);
+/* Has those that are there in the table, and tells these sessions of them. */
+void plumb_threads_tell_running(JNIEnv* jni, uint32_t sessions);
 void plumb_threads_forget_all(JNIEnv* jni);
 struct plumb_owner {
     int32_t os_thread_id; /* 0: not known, and so is the rest */

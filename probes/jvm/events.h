@@ -20,6 +20,14 @@
 #ifndef PLUMB_PROBES_JVM_EVENTS_H
 #define PLUMB_PROBES_JVM_EVENTS_H
 
+#include <plumb/runtime.h>
+
+/* To those whom plumb_trace_to() is for (recordings.h). */
+void plumb_emit_chosen(struct plumb_event* event, const void* payload, uint32_t payload_bytes);
+void plumb_emit_large_chosen(struct plumb_event* event, const void* payload, uint32_t payload_bytes, int cut);
+#define PLUMB_EMIT_ plumb_emit_chosen
+#define PLUMB_EMIT_LARGE_ plumb_emit_large_chosen
+
 #include <plumb/tracepoint.h>
 
 /* In the thread itself, before it runs any of its own code, and behind all of it. */

@@ -195,25 +195,27 @@ static void follow_group(enum plumb_group group, JNIEnv* jni, bool is_live) {
         switch_group_off(group, jni);
 }
 
-/* Which sessions have been told what was there before them. */
-struct listeners {
-    uint32_t threads, methods, code;
-};
-static struct listeners told_to;
-
-static struct listeners listeners_now(void) {
-    return (struct listeners){SESSIONS_OF(thread_running), SESSIONS_OF(compiled_method_load),
-                              SESSIONS_OF(dynamic_code_generated)};
-}
+/* Who has been told what was there before. */
+static struct plumb_listeners of_threads, of_methods, of_code;
 
 static void tell_what_is_there(JNIEnv* jni, bool threads_were_off) {
-    const struct listeners now = listeners_now(), before = told_to;
-    told_to = now;
-    if (group_is_on[PLUMB_THREADS] && (threads_were_off || (now.threads & ~before.threads) != 0))
-        plumb_threads_tell_running(jni, threads_were_off);
-    if (group_is_on[PLUMB_COMPILED_METHODS] && (now.methods & ~before.methods) != 0)
-        plumb_code_tell_methods();
-    if (group_is_on[PLUMB_GENERATED_CODE] && (now.code & ~before.code) != 0) plumb_code_tell_stubs();
+    const uint32_t threads = plumb_listeners_come(&of_threads, SESSIONS_OF(thread_running));
+    const uint32_t methods = plumb_listeners_come(&of_methods, SESSIONS_OF(compiled_method_load));
+    const uint32_t code = plumb_listeners_come(&of_code, SESSIONS_OF(dynamic_code_generated));
+    if (group_is_on[PLUMB_THREADS] && (threads_were_off || threads != 0))
+        plumb_threads_tell_running(jni, threads);
+    if (group_is_on[PLUMB_COMPILED_METHODS] && methods != 0) plumb_code_tell_methods();
+    if (group_is_on[PLUMB_GENERATED_CODE] && code != 0) plumb_code_tell_stubs();
+}
+
+static bool is_somebody_to_be_told(void) {
+    const uint32_t threads = SESSIONS_OF(thread_running), methods = SESSIONS_OF(compiled_method_load);
+    const uint32_t code = SESSIONS_OF(dynamic_code_generated);
+    plumb_listeners_gone(&of_threads, threads);
+    plumb_listeners_gone(&of_methods, methods);
+    plumb_listeners_gone(&of_code, code);
+    return !plumb_listeners_are(&of_threads, threads) || !plumb_listeners_are(&of_methods, methods) ||
+           !plumb_listeners_are(&of_code, code);
 }
 
 static void give_back_left_over(JNIEnv* jni) {
@@ -255,11 +257,7 @@ bool plumb_is_to_follow(void) {
     if (group_is_on[PLUMB_ALLOCATIONS] && !plumb_allocations_interval_is_set()) return true;
     if (group_is_on[PLUMB_METHODS] ? !plumb_methods_are_settled() : plumb_methods_are_left_over())
         return true;
-    const struct listeners now = listeners_now();
-    told_to.threads &= now.threads;
-    told_to.methods &= now.methods;
-    told_to.code &= now.code;
-    return now.threads != told_to.threads || now.methods != told_to.methods || now.code != told_to.code;
+    return is_somebody_to_be_told();
 }
 
 void plumb_came_unwanted(enum plumb_group group) {

@@ -10,7 +10,7 @@
 
 #include "recordings.h"
 
-enum { thread_bits = 12 };
+enum { thread_bits = 64 - PLUMB_TIME_BITS };
 
 /* Never 0, and no other one of this thread. */
 static uint64_t new_token(uint64_t now_ns) {
@@ -27,8 +27,8 @@ static uint64_t duration_of(uint64_t token, uint64_t now_ns) {
     return wrapped_ns >> thread_bits;
 }
 
-static bool is_before(uint64_t token, uint64_t time_ns) {
-    return (int64_t)((token >> thread_bits << thread_bits) - (time_ns << thread_bits)) < 0;
+static uint32_t sessions_of_both(void) {
+    return SESSIONS_OF(method_entry) | SESSIONS_OF(method_exit);
 }
 
 /* The first one is enough to be given back. */
@@ -44,10 +44,11 @@ jlong JNICALL plumb_method_enter(JNIEnv* jni, jclass class, jint number) {
         return 0;
     }
     if (plumb_is_own_thread()) return 0;
-    plumb_see_recordings(SESSIONS_OF(method_entry) | SESSIONS_OF(method_exit));
+    plumb_see_recordings(sessions_of_both);
     const uint64_t token = new_token(plumb_monotonic_ns());
-    plumb_trace(jvm, method_entry, token, method->class_name.at, method->class_name.bytes, method->method.at,
-                method->method.bytes, method->signature.at, method->signature.bytes);
+    plumb_trace_to(plumb_recordings_seen(sessions_of_both(), token >> thread_bits), jvm, method_entry, token,
+                   method->class_name.at, method->class_name.bytes, method->method.at, method->method.bytes,
+                   method->signature.at, method->signature.bytes);
     return (jlong)token;
 }
 
@@ -55,11 +56,12 @@ jlong JNICALL plumb_method_enter(JNIEnv* jni, jclass class, jint number) {
 static __thread uint64_t last_told;
 
 static void tell_exit(const struct plumb_known_method* method, uint64_t token, struct plumb_text exception) {
-    if (last_told == token || !plumb_were_recordings_seen(SESSIONS_OF(method_exit), is_before, token)) return;
+    const uint32_t listeners = plumb_recordings_seen(SESSIONS_OF(method_exit), token >> thread_bits);
+    if (last_told == token || listeners == 0) return;
     last_told = token;
-    plumb_trace(jvm, method_exit, token, method->class_name.at, method->class_name.bytes, method->method.at,
-                method->method.bytes, method->signature.at, method->signature.bytes,
-                duration_of(token, plumb_monotonic_ns()), exception.at, exception.bytes);
+    plumb_trace_to(listeners, jvm, method_exit, token, method->class_name.at, method->class_name.bytes,
+                   method->method.at, method->method.bytes, method->signature.at, method->signature.bytes,
+                   duration_of(token, plumb_monotonic_ns()), exception.at, exception.bytes);
 }
 
 void JNICALL plumb_method_exit(JNIEnv* jni, jclass class, jint number, jlong token) {

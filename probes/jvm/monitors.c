@@ -5,22 +5,28 @@
 struct begun {
     uint64_t id; /* 0: nothing is open in this thread */
     uint64_t began_ns;
-    uint32_t newest; /* recording that was told */
+    struct plumb_recordings told;
 };
 static __thread struct begun entering, waiting;
 
 static void begin(struct begun* begun, uint32_t sessions) {
-    begun->newest = plumb_newest_recording(sessions);
+    begun->told = plumb_recordings_now(sessions);
     begun->began_ns = plumb_monotonic_ns();
     begun->id = plumb_next_id();
 }
 
-/* Takes what was begun. 0: nothing was, or by nobody who is one of `sessions`: such an end is not told. */
-static uint64_t end(struct begun* begun, uint32_t sessions, uint64_t* waited_ns) {
+struct ended {
+    uint64_t id;
+    uint64_t waited_ns;
+    uint32_t listeners; /* 0: such an end is not told */
+};
+
+/* Takes what was begun. Who was not there then is not told. */
+static struct ended end(struct begun* begun, uint32_t sessions) {
     const uint64_t now_ns = plumb_monotonic_ns(), id = begun->id;
     begun->id = 0;
-    *waited_ns = begun->began_ns != 0 && now_ns > begun->began_ns ? now_ns - begun->began_ns : 0;
-    return plumb_was_recorded(sessions, begun->newest) ? id : 0;
+    return (struct ended){id, begun->began_ns != 0 && now_ns > begun->began_ns ? now_ns - begun->began_ns : 0,
+                          id != 0 ? plumb_recordings_left(&begun->told, sessions) : 0};
 }
 
 void JNICALL plumb_on_contended_enter(jvmtiEnv* jvmti, JNIEnv* jni, jthread thread, jobject object) {
@@ -30,21 +36,20 @@ void JNICALL plumb_on_contended_enter(jvmtiEnv* jvmti, JNIEnv* jni, jthread thre
     struct plumb_owner owner;
     plumb_owner_of_pending(jni, thread, &owner);
     struct plumb_name class_name = plumb_name_of_class_of(jni, object);
-    plumb_trace(jvm, monitor_contended_enter, entering.id, plumb_number_of(object), class_name.text.at,
-                class_name.text.bytes, owner.os_thread_id, owner.java_thread_id, owner.name,
-                owner.name_bytes);
+    plumb_trace_to(entering.told.sessions, jvm, monitor_contended_enter, entering.id, plumb_number_of(object),
+                   class_name.text.at, class_name.text.bytes, owner.os_thread_id, owner.java_thread_id,
+                   owner.name, owner.name_bytes);
     plumb_release_name(&class_name);
 }
 
 void JNICALL plumb_on_contended_entered(jvmtiEnv* jvmti, JNIEnv* jni, jthread thread, jobject object) {
     (void)jvmti, (void)thread;
-    uint64_t waited_ns;
-    const uint64_t id = end(&entering, SESSIONS_OF(monitor_contended_entered), &waited_ns);
+    const struct ended ended = end(&entering, SESSIONS_OF(monitor_contended_entered));
     if (!plumb_enabled(jvm, monitor_contended_entered)) return plumb_came_unwanted(PLUMB_MONITORS);
-    if (id == 0) return;
+    if (ended.listeners == 0) return;
     struct plumb_name class_name = plumb_name_of_class_of(jni, object);
-    plumb_trace(jvm, monitor_contended_entered, id, plumb_number_of(object), class_name.text.at,
-                class_name.text.bytes, waited_ns);
+    plumb_trace_to(ended.listeners, jvm, monitor_contended_entered, ended.id, plumb_number_of(object),
+                   class_name.text.at, class_name.text.bytes, ended.waited_ns);
     plumb_release_name(&class_name);
 }
 
@@ -53,20 +58,19 @@ void JNICALL plumb_on_wait(jvmtiEnv* jvmti, JNIEnv* jni, jthread thread, jobject
     begin(&waiting, SESSIONS_OF(monitor_wait) | SESSIONS_OF(monitor_waited));
     if (!plumb_enabled(jvm, monitor_wait)) return plumb_came_unwanted(PLUMB_MONITORS);
     struct plumb_name class_name = plumb_name_of_class_of(jni, object);
-    plumb_trace(jvm, monitor_wait, waiting.id, plumb_number_of(object), class_name.text.at,
-                class_name.text.bytes, timeout_ms);
+    plumb_trace_to(waiting.told.sessions, jvm, monitor_wait, waiting.id, plumb_number_of(object),
+                   class_name.text.at, class_name.text.bytes, timeout_ms);
     plumb_release_name(&class_name);
 }
 
 void JNICALL plumb_on_waited(jvmtiEnv* jvmti, JNIEnv* jni, jthread thread, jobject object,
                              jboolean timed_out) {
     (void)jvmti, (void)thread;
-    uint64_t waited_ns;
-    const uint64_t id = end(&waiting, SESSIONS_OF(monitor_waited), &waited_ns);
+    const struct ended ended = end(&waiting, SESSIONS_OF(monitor_waited));
     if (!plumb_enabled(jvm, monitor_waited)) return plumb_came_unwanted(PLUMB_MONITORS);
-    if (id == 0) return;
+    if (ended.listeners == 0) return;
     struct plumb_name class_name = plumb_name_of_class_of(jni, object);
-    plumb_trace(jvm, monitor_waited, id, plumb_number_of(object), class_name.text.at, class_name.text.bytes,
-                waited_ns, timed_out == JNI_TRUE);
+    plumb_trace_to(ended.listeners, jvm, monitor_waited, ended.id, plumb_number_of(object),
+                   class_name.text.at, class_name.text.bytes, ended.waited_ns, timed_out == JNI_TRUE);
     plumb_release_name(&class_name);
 }

@@ -31,21 +31,21 @@ struct begun_park {
     uint64_t id;
     int64_t timeout_ns;
     uint64_t began_ns;
-    uint32_t newest; /* recording that was told */
+    struct plumb_recordings told;
     struct plumb_blocker blocker;
 };
 
 static void begin_park(JNIEnv* jni, bool is_absolute, jlong time, struct begun_park* begun) {
     begun->id = plumb_next_id();
-    begun->newest = plumb_newest_recording(SESSIONS_OF(park) | SESSIONS_OF(parked));
+    begun->told = plumb_recordings_now(SESSIONS_OF(park) | SESSIONS_OF(parked));
     begun->timeout_ns = is_absolute ? left_until_ms(time) : time;
     plumb_blocker_of_this_thread(jni, &begun->blocker);
     const struct plumb_blocker* const blocker = &begun->blocker;
     const struct plumb_blocker_class* const class = blocker->class;
-    plumb_trace(jvm, park, begun->id, blocker->number, class ? class->name : NULL,
-                class ? class->name_bytes : 0, class && class->is_synchronizer, blocker->owner.os_thread_id,
-                blocker->owner.java_thread_id, blocker->owner.name, blocker->owner.name_bytes,
-                begun->timeout_ns, is_absolute);
+    plumb_trace_to(begun->told.sessions, jvm, park, begun->id, blocker->number, class ? class->name : NULL,
+                   class ? class->name_bytes : 0, class && class->is_synchronizer,
+                   blocker->owner.os_thread_id, blocker->owner.java_thread_id, blocker->owner.name,
+                   blocker->owner.name_bytes, begun->timeout_ns, is_absolute);
     begun->began_ns = plumb_monotonic_ns();
 }
 
@@ -55,14 +55,15 @@ static bool has_timed_out(bool is_absolute, jlong time, uint64_t waited_ns) {
 }
 
 static void end_park(bool is_absolute, jlong time, const struct begun_park* begun) {
-    if (!plumb_was_recorded(SESSIONS_OF(parked), begun->newest)) return;
+    const uint32_t listeners = plumb_recordings_left(&begun->told, SESSIONS_OF(parked));
+    if (listeners == 0) return;
     const uint64_t now_ns = plumb_monotonic_ns();
     const uint64_t waited_ns =
         begun->began_ns != 0 && now_ns > begun->began_ns ? now_ns - begun->began_ns : 0;
     const struct plumb_blocker_class* const class = begun->blocker.class;
-    plumb_trace(jvm, parked, begun->id, begun->blocker.number, class ? class->name : NULL,
-                class ? class->name_bytes : 0, class && class->is_synchronizer, waited_ns,
-                has_timed_out(is_absolute, time, waited_ns));
+    plumb_trace_to(listeners, jvm, parked, begun->id, begun->blocker.number, class ? class->name : NULL,
+                   class ? class->name_bytes : 0, class && class->is_synchronizer, waited_ns,
+                   has_timed_out(is_absolute, time, waited_ns));
 }
 
 static bool is_recorded(void) {

@@ -1,5 +1,6 @@
 /*
- * Which recordings are told of an event, and which of them were there when something began: the end of it is told to those alone.
+ * Which recordings are told of an event: of the end of something those that were told of its begin, of what was there before them those that
+ * have come since.
  *
  * A recording is known by the epoch of its session in this process, which no other session has had or will have.
  */
@@ -28,28 +29,39 @@ static inline uint32_t plumb_epoch_of_session(uint32_t session) {
     for (uint32_t left_ = (sessions), session;    \
          left_ != 0 && ((session = (uint32_t)__builtin_ctz(left_)), true); left_ &= left_ - 1)
 
-/* The newest of them; 0: there is none. */
-static inline uint32_t plumb_newest_recording(uint32_t sessions) {
-    uint32_t newest = 0;
-    PLUMB_FOR_EACH_SESSION(session, sessions) {
-        const uint32_t epoch = plumb_epoch_of_session(session);
-        if (epoch > newest) newest = epoch;
-    }
-    return newest;
-}
+/* plumb_trace() to some sessions alone. */
+#define plumb_trace_to(sessions, ...)                            \
+    do {                                                         \
+        const uint32_t told_ = (sessions);                       \
+        plumb_not_told = ~(told_ | told_ << PLUMB_MAX_SESSIONS); \
+        plumb_trace(__VA_ARGS__);                                \
+        plumb_not_told = 0;                                      \
+    } while (0)
+extern __thread uint32_t plumb_not_told; /* bits as in `enabled` */
 
-/* Whether one of them was there when `newest` was the newest. */
-static inline bool plumb_was_recorded(uint32_t sessions, uint32_t newest) {
-    PLUMB_FOR_EACH_SESSION(session, sessions) {
-        if (plumb_epoch_of_session(session) <= newest) return true;
-    }
-    return false;
-}
+/* Who was there when something began. */
+struct plumb_recordings {
+    uint32_t sessions;
+    uint32_t newest; /* epoch of one of them; 0: there is none */
+};
+struct plumb_recordings plumb_recordings_now(uint32_t sessions);
+/* Those of the sessions that were. */
+uint32_t plumb_recordings_left(const struct plumb_recordings* recordings, uint32_t sessions);
 
-/* recordings.c, where no room is but for the time at which something began: that is to be read behind the first, and the second says whether
- * one of the sessions was there by then. */
-void plumb_see_recordings(uint32_t sessions);
-bool plumb_were_recordings_seen(uint32_t sessions, bool (*is_before)(uint64_t began, uint64_t seen_ns),
-                                uint64_t began);
+/* Who has been told something. One at a time changes it. */
+struct plumb_listeners {
+    uint32_t epochs[PLUMB_MAX_SESSIONS]; /* 0: not told */
+};
+/* Of these sessions, which are all that there are, those that have not been; and they have now. */
+uint32_t plumb_listeners_come(struct plumb_listeners* listeners, uint32_t sessions);
+/* Of those that have been told the sessions that are not among these any more; they have not been from now on. */
+uint32_t plumb_listeners_gone(struct plumb_listeners* listeners, uint32_t sessions);
+bool plumb_listeners_are(const struct plumb_listeners* listeners, uint32_t sessions);
+
+/* Where there is no room but for the time at which something began: the first is called before that is read, and the second says behind it
+ * which of the sessions were there by then: the same, whenever it is asked. A time: its lower bits. */
+enum { PLUMB_TIME_BITS = 52 };
+void plumb_see_recordings(uint32_t (*sessions_now)(void));
+uint32_t plumb_recordings_seen(uint32_t sessions, uint64_t time_ns);
 
 #endif

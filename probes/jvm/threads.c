@@ -5,6 +5,7 @@
  */
 #include "agent.h"
 #include "lock.h"
+#include "recordings.h"
 #include "vm_structs.h"
 
 #include <stdlib.h>
@@ -18,6 +19,7 @@ struct known_thread {
     uint64_t java_thread_id;
     jweak object;  /* NULL: there was no memory for it */
     uint32_t uses; /* the table's, and of who asks; with the lock */
+    uint32_t told; /* sessions that know it is there; with the lock */
     size_t name_bytes;
     char name[]; /* when it was remembered */
 };
@@ -27,6 +29,7 @@ static struct known_thread* thread_buckets[bucket_count];
 static jfieldID eetop_field, tid_field, name_field; /* NULL: not known */
 
 static uint32_t table_lock;
+static struct plumb_listeners listeners; /* of `told`; with the lock */
 
 static size_t bucket_of(uintptr_t vm_thread) {
     return (vm_thread >> 6 ^ vm_thread >> 15) % bucket_count;
@@ -136,13 +139,26 @@ static void forget_thread(JNIEnv* jni, uintptr_t vm_thread) {
     let_go(jni, known);
 }
 
-/* Whether it was known before: one that begins while it is asked who is there is told by whoever comes first. */
-static bool remember_thread(JNIEnv* jni, jthread thread, const struct thread_facts* facts) {
-    if (facts->vm_thread == 0) return false;
+/* A session's number may have been another recording's. With the lock. */
+static void follow_listeners(void) {
+    const uint32_t sessions = SESSIONS_OF(thread_start) | SESSIONS_OF(thread_running);
+    const uint32_t others =
+        plumb_listeners_gone(&listeners, sessions) | plumb_listeners_come(&listeners, sessions);
+    if (others == 0) return;
+    for (size_t i = 0; i < bucket_count; i++) {
+        for (struct known_thread* known = thread_buckets[i]; known; known = known->next)
+            known->told &= ~others;
+    }
+}
+
+/* Which of the sessions do not know yet that it is there: one that begins while it is asked who is there is told by whoever comes first. */
+static uint32_t remember_thread(JNIEnv* jni, jthread thread, const struct thread_facts* facts,
+                                uint32_t sessions) {
+    if (facts->vm_thread == 0) return sessions;
     struct known_thread* const known = malloc(sizeof(*known) + facts->name.text.bytes);
     if (!known) {
         forget_thread(jni, facts->vm_thread);
-        return false;
+        return sessions;
     }
     known->vm_thread = facts->vm_thread;
     known->vm = facts->vm;
@@ -153,14 +169,16 @@ static bool remember_thread(JNIEnv* jni, jthread thread, const struct thread_fac
     known->name_bytes = facts->name.text.bytes;
     if (known->name_bytes != 0) memcpy(known->name, facts->name.text.at, known->name_bytes);
     plumb_lock(&table_lock);
+    follow_listeners();
     struct known_thread** const place = find_thread(facts->vm_thread);
     struct known_thread* const before = *place;
+    const uint32_t told = before && before->java_thread_id == facts->java_thread_id ? before->told : 0;
+    known->told = told | sessions;
     known->next = before ? before->next : NULL;
     *place = known;
     plumb_unlock(&table_lock);
-    const bool was_known = before && before->java_thread_id == facts->java_thread_id;
     let_go(jni, before);
-    return was_known;
+    return sessions & ~told;
 }
 
 void plumb_threads_forget_all(JNIEnv* jni) {
@@ -187,11 +205,9 @@ void JNICALL plumb_on_thread_start(jvmtiEnv* jvmti, JNIEnv* jni, jthread thread)
     if (!is_told()) return;
     struct thread_facts facts;
     read_facts(jni, thread, &facts);
-    const bool is_told_as_running =
-        remember_thread(jni, thread, &facts) && plumb_enabled(jvm, thread_running);
-    if (!is_told_as_running)
-        plumb_trace(jvm, thread_start, facts.java_thread_id, facts.name.text.at, facts.name.text.bytes,
-                    facts.group.text.at, facts.group.text.bytes, facts.daemon);
+    const uint32_t sessions = remember_thread(jni, thread, &facts, SESSIONS_OF(thread_start));
+    plumb_trace_to(sessions, jvm, thread_start, facts.java_thread_id, facts.name.text.at,
+                   facts.name.text.bytes, facts.group.text.at, facts.group.text.bytes, facts.daemon);
     release_facts(&facts);
     plumb_came_unwanted(PLUMB_THREADS);
 }
@@ -219,7 +235,7 @@ static bool is_this_thread(JNIEnv* jni, jthread thread) {
     return is_same;
 }
 
-void plumb_threads_tell_running(JNIEnv* jni, bool is_first) {
+void plumb_threads_tell_running(JNIEnv* jni, uint32_t sessions) {
     jvmtiEnv* const jvmti = plumb_jvm.jvmti;
     jint count = 0;
     jthread* threads = NULL;
@@ -229,13 +245,12 @@ void plumb_threads_tell_running(JNIEnv* jni, bool is_first) {
         read_facts(jni, threads[i], &facts);
         /* One that has ended by now would not be forgotten any more. */
         if (facts.vm_thread != 0 && !(plumb_is_own_thread() && is_this_thread(jni, threads[i]))) {
-            const bool was_known = remember_thread(jni, threads[i], &facts);
+            const uint32_t untold = remember_thread(jni, threads[i], &facts, sessions);
             if ((uintptr_t)read_field(jni, threads[i], &eetop_field) != facts.vm_thread)
                 forget_thread(jni, facts.vm_thread);
-            if (!(is_first && was_known && plumb_enabled(jvm, thread_start)))
-                plumb_trace(jvm, thread_running, facts.java_thread_id, facts.vm.os_thread_id,
-                            facts.name.text.at, facts.name.text.bytes, facts.group.text.at,
-                            facts.group.text.bytes, facts.daemon);
+            plumb_trace_to(untold, jvm, thread_running, facts.java_thread_id, facts.vm.os_thread_id,
+                           facts.name.text.at, facts.name.text.bytes, facts.group.text.at,
+                           facts.group.text.bytes, facts.daemon);
         }
         release_facts(&facts);
         (*jni)->DeleteLocalRef(jni, threads[i]);
