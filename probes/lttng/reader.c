@@ -21,7 +21,7 @@ _Static_assert(sizeof(struct reader) == READER_BYTES, "a reader is a page");
 static struct reader first_group[GROUP_READERS] __attribute__((aligned(4096)));
 struct reader* reader_groups[GROUP_COUNT] = {first_group};
 /* For all who found none: they have no room, and nobody waits for them. */
-static struct reader nobody = {.used = READER_ROOM_BYTES};
+static struct reader nobody = {.used = UINT32_MAX};
 
 UST_EXPORT __thread struct reader* lttng_ust_urcu_reader;
 
@@ -40,15 +40,17 @@ static void order(void) {
 }
 #endif
 
+static void map_group(void* to) {
+    *(void**)to = mmap(NULL, sizeof(first_group), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
 static struct reader* new_group(struct reader** place) {
     struct reader* known = NULL;
     const int error = errno;
-    void* const memory =
-        mmap(NULL, sizeof(first_group), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
-        errno = error;
-        return NULL;
-    }
+    void* memory = MAP_FAILED;
+    plumb_with_permit(map_group, (void*)&memory);
+    errno = error;
+    if (memory == MAP_FAILED) return NULL;
     if (__atomic_compare_exchange_n(place, &known, memory, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         return memory;
     munmap(memory, sizeof(first_group));
@@ -59,13 +61,24 @@ static struct reader* new_group(struct reader** place) {
  * there. */
 static pid_t process;
 
-static bool is_thread_gone(uint32_t thread_id) {
+struct thread_question {
+    uint32_t thread_id;
+    bool is_gone;
+};
+
+static void ask_for_thread(void* asked) {
+    struct thread_question* const question = asked;
     const pid_t self = getpid();
-    if (thread_id == 0 || process != self) return false;
     const int error = errno;
-    const bool gone = syscall(SYS_tgkill, self, thread_id, 0) != 0 && errno == ESRCH;
+    question->is_gone =
+        process == self && syscall(SYS_tgkill, self, question->thread_id, 0) != 0 && errno == ESRCH;
     errno = error;
-    return gone;
+}
+
+static bool is_thread_gone(uint32_t thread_id) {
+    struct thread_question question = {thread_id, false};
+    if (thread_id != 0) plumb_with_permit(ask_for_thread, &question);
+    return question.is_gone;
 }
 
 bool is_gone(const struct reader* reader) {
@@ -73,7 +86,7 @@ bool is_gone(const struct reader* reader) {
 }
 
 /* Without a system call: the clock of a thread bears its number, in all C libraries. 0: another one does it in another way. */
-static uint32_t own_thread_id(void) {
+uint32_t own_thread_id(void) {
     clockid_t clock;
     if (pthread_getcpuclockid(pthread_self(), &clock) != 0 || (clock & 7) != 6) return 0;
     return ~(uint32_t)(clock >> 3);
@@ -146,7 +159,6 @@ UST_EXPORT __attribute__((cold, noinline)) void lttng_ust_urcu_register(void) {
     if (lttng_ust_urcu_reader != NULL) return;
     if (place != NULL) {
         place->calls = 0;
-        place->used = 0;
         place->thread_id = own_thread_id();
         place->given_up_depth = 0;
         forget_levels(place);
@@ -159,15 +171,20 @@ UST_EXPORT __attribute__((cold, noinline)) void lttng_ust_urcu_register(void) {
 /* That of the thread which started the program: the others' are at the end of their stacks. */
 static pthread_t first_thread;
 
+static void ask_for_stack(void* is_alternate) {
+    stack_t stack;
+    const int error = errno;
+    *(bool*)is_alternate = sigaltstack(NULL, &stack) != 0 || (stack.ss_flags & SS_ONSTACK) != 0;
+    errno = error;
+}
+
 /*
  * In a handler on one that disarms itself (SS_AUTODISARM) the kernel says that there is none. What matters is one that lies above the
  * thread's own: what it has interrupted looks as if it had been left.
  */
 bool is_on_alternate_stack(void) {
-    stack_t stack;
-    const int error = errno;
-    const bool is = sigaltstack(NULL, &stack) != 0 || (stack.ss_flags & SS_ONSTACK) != 0;
-    errno = error;
+    bool is = true;
+    plumb_with_permit(ask_for_stack, &is);
     const pthread_t self = pthread_self();
     return is || (self != first_thread && (uintptr_t)__builtin_frame_address(0) > (uintptr_t)self);
 }
@@ -314,9 +331,15 @@ UST_EXPORT void lttng_ust_urcu_synchronize_rcu(void) {
 
 /* ---- fork ---- */
 
+static void know_process(void* unused) {
+    (void)unused;
+    process = getpid();
+}
+
 /* All others are their parent's. */
 static void keep_own_place(void) {
-    process = getpid();
+    process = 0;
+    plumb_with_permit(know_process, NULL);
     for (uint32_t g = 0; g < GROUP_COUNT; g++) {
         struct reader* const group = reader_groups[g];
         if (group == NULL) break;
@@ -326,13 +349,15 @@ static void keep_own_place(void) {
             group[i].thread_id = is_own ? own_thread_id() : 0;
             if (is_own) continue;
             group[i].calls = 0;
+            group[i].whole = 0;
+            group[i].used = 0;
             group[i].owner = 0;
         }
     }
 }
 
 __attribute__((constructor(101))) static void follow_forks(void) {
-    process = getpid();
+    know_process(NULL);
     first_thread = pthread_self();
     pthread_atfork(NULL, NULL, keep_own_place);
 }

@@ -22,8 +22,9 @@
 #include <stdint.h>
 
 #define READER_BYTES 4096u
-#define READER_HEAD_BYTES 64u
-#define READER_ROOM_BYTES (READER_BYTES - READER_HEAD_BYTES)
+#define READER_UNIT_BYTES 128u
+#define READER_UNITS (READER_BYTES / READER_UNIT_BYTES - 1)
+#define READER_ROOM_BYTES (READER_UNITS * READER_UNIT_BYTES)
 #define READER_AGE_SHIFT 32
 #define READER_AGE (1ul << READER_AGE_SHIFT)
 #define READER_DEPTH_MASK (READER_AGE - 1)
@@ -32,13 +33,16 @@
 struct reader {
     unsigned long calls;
     uintptr_t owner;                 /* the thread, as pthread_self() calls it; 0: free */
-    uint32_t used;                   /* bytes of the room */
+    uint32_t used;                   /* units of the room, a bit each (room.h) */
     uint32_t thread_id;              /* 0: it is not known */
     uintptr_t frames[READER_LEVELS]; /* a place on the stack below which the tracepoint runs; 0: not known */
     const void* led_to[READER_LEVELS]; /* the probes of an event; NULL: not known */
     uint32_t given_up_age;             /* of the one that nobody waits for any more, and how deep it was; */
     uint32_t given_up_depth;           /* 0: none */
-    unsigned char room[READER_ROOM_BYTES] __attribute__((aligned(16)));
+    uint32_t whole;                    /* units at which a record begins all of whose description is there */
+    uint8_t pause,
+        pause_after; /* how often nobody looks what was left there, and how often behind the next look */
+    unsigned char units[READER_UNITS][READER_UNIT_BYTES] __attribute__((aligned(READER_UNIT_BYTES)));
 };
 
 /* Exported, by the name that _LGPL_SOURCE code knows: the thread's own; NULL until its first tracepoint. */
@@ -75,6 +79,9 @@ unsigned long without_those_left(struct reader* reader, unsigned long calls, uin
 /* Whether this thread is in a tracepoint itself; and in one that may be of what goes. */
 bool is_reading(void);
 bool is_inside_itself(struct going going);
+
+/* This thread's, without a system call; 0: not known. */
+uint32_t own_thread_id(void);
 
 /* Whether this runs on an alternate stack, or it may be. */
 bool is_on_alternate_stack(void);

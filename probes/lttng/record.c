@@ -7,6 +7,7 @@
 #include "event.h"
 #include "level.h"
 #include "reader.h"
+#include "room.h"
 
 #include <plumb/abi/record.h>
 #include <plumb/detail/writer.h>
@@ -17,14 +18,13 @@
 
 /* A record that is being put together; its payload stands behind it. */
 struct record {
+    struct taken taken;
+    bool is_cut;
+    bool is_large; /* it is in a scratch buffer, behind its payload */
     struct traced_event* traced;
     const struct step* step; /* of the next write */
     unsigned char* at;
     unsigned char* end;
-    struct ust_context* context; /* in the probe function's frame */
-    uint32_t used_before;        /* of the room, to be put back */
-    bool is_cut;
-    bool is_large; /* it is in a scratch buffer, behind its payload */
     unsigned char payload[] __attribute__((aligned(16)));
 };
 
@@ -34,43 +34,71 @@ _Static_assert(LARGE_RECORD_AT + sizeof(struct record) <= PLUMB_SCRATCH_BYTES,
                "a record fits a scratch buffer");
 
 static void begin(struct record* record, struct ust_context* context, struct traced_event* traced,
-                  uint32_t used_before, unsigned char* payload, uint64_t room_bytes) {
+                  uint32_t units, unsigned char* payload, uint64_t room_bytes) {
+    record->taken = (struct taken){context, units};
     record->traced = traced;
     record->step = traced->steps;
     record->at = payload;
     record->end = payload + room_bytes;
-    record->context = context;
-    record->used_before = used_before;
     record->is_cut = traced->is_cut;
-    record->is_large = false;
+    record->is_large = units == 0;
     context->own = record;
 }
 
 /*
- * The room is full: of records of handlers that jumped away, or because this one is large. On the stack that a thread usually runs on,
- * who jumped away is whoever had his frame below ours, or in its place. On an alternate stack nothing is known.
+ * Large ones, so that those which were left are found when there is no buffer any more. Who finds one that is not there any more gives its
+ * buffer back; so does who ends it: a buffer that is given back twice is not somebody else's meanwhile, as it has a number for each use.
  */
-static void take_back_room(struct reader* reader, const struct ust_context* context) {
-    if (is_on_alternate_stack()) return;
-    for (uint32_t at = 0; at < reader->used;) {
-        const struct record* const record = (const struct record*)(reader->room + at);
-        if ((uintptr_t)record->context <= (uintptr_t)context) {
-            reader->used = at;
+enum { large_count = 256 };
+static struct record* large_records[large_count];
+
+static void remember_large(struct record* record) {
+    for (uint32_t i = 0; i < large_count; i++) {
+        struct record* nobody = NULL;
+        if (__atomic_load_n(&large_records[i], __ATOMIC_RELAXED) == NULL &&
+            __atomic_compare_exchange_n(&large_records[i], &nobody, record, false, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED))
             return;
-        }
-        at += (uint32_t)(sizeof(*record) + (size_t)(record->end - record->payload) + SLACK_BYTES);
     }
 }
 
-static int reserve_large(struct ust_context* context, struct traced_event* traced) {
+static void forget_large(struct record* record) {
+    for (uint32_t i = 0; i < large_count; i++) {
+        struct record* there = record;
+        if (__atomic_load_n(&large_records[i], __ATOMIC_RELAXED) == record &&
+            __atomic_compare_exchange_n(&large_records[i], &there, NULL, false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED))
+            return;
+    }
+}
+
+static void take_back_large(void) {
+    for (uint32_t i = 0; i < large_count; i++) {
+        struct record* const record = __atomic_load_n(&large_records[i], __ATOMIC_ACQUIRE);
+        if (record == NULL || plumb_is_word_there(&record->taken.context->own, (uintptr_t)record)) continue;
+        forget_large(record);
+        plumb_scratch_release((unsigned char*)record - LARGE_RECORD_AT);
+    }
+}
+
+static unsigned char* acquire_scratch(void) {
     unsigned char* const scratch = plumb_scratch_acquire();
+    if (scratch != NULL) return scratch;
+    take_back_large();
+    return plumb_scratch_acquire();
+}
+
+__attribute__((cold, noinline)) static int reserve_large(struct ust_context* context,
+                                                         struct traced_event* traced) {
+    unsigned char* const scratch = acquire_scratch();
     if (scratch == NULL) {
+        plumb_lose(&traced->event);
         forget_level(lttng_ust_urcu_reader, (uintptr_t)context);
         return -1;
     }
     struct record* const record = (struct record*)(scratch + LARGE_RECORD_AT);
     begin(record, context, traced, 0, scratch, LARGE_ROOM_BYTES);
-    record->is_large = true;
+    remember_large(record);
     return 0;
 }
 
@@ -84,29 +112,27 @@ static int reserve(struct ust_context* context) {
     know_level(reader, traced, (uintptr_t)context);
     const uint64_t room_bytes = (context->data_bytes + traced->more_bytes + 15) & ~15ull;
     const uint64_t bytes = sizeof(struct record) + room_bytes + SLACK_BYTES;
-    uint32_t used = reader->used;
-    if (__builtin_expect(context->data_bytes > READER_ROOM_BYTES || bytes > READER_ROOM_BYTES - used, 0)) {
-        if (context->data_bytes > READER_ROOM_BYTES || bytes > READER_ROOM_BYTES)
-            return reserve_large(context, traced);
-        take_back_room(reader, context);
-        used = reader->used;
-        if (bytes > READER_ROOM_BYTES - used) return reserve_large(context, traced);
+    if (__builtin_expect(context->data_bytes > READER_ROOM_BYTES || bytes > READER_ROOM_BYTES, 0))
+        return reserve_large(context, traced);
+    uint32_t units = room_take(reader, bytes);
+    if (__builtin_expect(units == 0, 0)) {
+        if (room_take_back(reader, context)) units = room_take(reader, bytes);
+        if (units == 0) return reserve_large(context, traced);
     }
-    struct record* const record = (struct record*)(reader->room + used);
-    record->context = context;
-    record->end = record->payload + room_bytes;
-    __atomic_signal_fence(__ATOMIC_RELEASE); /* a handler that looks through the room finds a whole record */
-    __atomic_store_n(&reader->used, used + (uint32_t)bytes, __ATOMIC_RELAXED);
-    __atomic_signal_fence(__ATOMIC_ACQUIRE);
-    begin(record, context, traced, used, record->payload, room_bytes);
+    struct record* const record = (struct record*)room_at(reader, units);
+    begin(record, context, traced, units, record->payload, room_bytes);
+    room_tell(reader, units);
     return 0;
 }
 
-__attribute__((cold)) static void commit_large(const struct record* record) {
+__attribute__((cold)) static void commit_large(struct record* record) {
     unsigned char* const scratch = (unsigned char*)record - LARGE_RECORD_AT;
     plumb_emit_large(&record->traced->event, scratch, (uint32_t)(record->at - scratch), record->is_cut);
+    struct ust_context* const context = record->taken.context;
+    context->own = NULL;
+    forget_large(record);
     plumb_scratch_release(scratch);
-    forget_level(lttng_ust_urcu_reader, (uintptr_t)record->context);
+    forget_level(lttng_ust_urcu_reader, (uintptr_t)context);
 }
 
 /* Call stacks, which an event has with its context, begin where the program called us. */
@@ -136,8 +162,7 @@ static void commit(struct ust_context* context) {
     struct reader* const reader = lttng_ust_urcu_reader;
     if (plumb_thread_self.id != 0) reader->thread_id = plumb_thread_self.id; /* it has written something */
     forget_level(reader, (uintptr_t)context);
-    __atomic_signal_fence(__ATOMIC_RELEASE);
-    __atomic_store_n(&reader->used, record->used_before, __ATOMIC_RELAXED);
+    room_give_back(&record->taken);
 }
 
 static uint64_t room_of(const struct record* record) {
@@ -149,7 +174,7 @@ static uint64_t room_of(const struct record* record) {
  * is one.
  */
 __attribute__((cold, noinline)) static struct record* make_large(struct record* record) {
-    unsigned char* const scratch = record->is_large ? NULL : plumb_scratch_acquire();
+    unsigned char* const scratch = record->is_large ? NULL : acquire_scratch();
     if (scratch == NULL) return record;
     const size_t bytes = (size_t)(record->at - record->payload);
     struct record* const large = (struct record*)(scratch + LARGE_RECORD_AT);
@@ -158,8 +183,10 @@ __attribute__((cold, noinline)) static struct record* make_large(struct record* 
     large->at = scratch + bytes;
     large->end = scratch + LARGE_ROOM_BYTES;
     large->is_large = true;
-    large->context->own = large;
-    __atomic_store_n(&lttng_ust_urcu_reader->used, record->used_before, __ATOMIC_RELAXED);
+    large->taken.units = 0;
+    room_give_back(&record->taken);
+    large->taken.context->own = large;
+    remember_large(large);
     return large;
 }
 

@@ -1,5 +1,7 @@
 #include "registry.h"
 
+#include "reader.h"
+
 #include <pthread.h>
 #include <stddef.h>
 #include <string.h>
@@ -19,8 +21,21 @@ static int cancelling_of_owner;
 
 #define LOCK_TRIES 20000 /* of a millisecond: longer than anybody has it */
 
-static uint32_t own_thread_id(void) {
-    return (uint32_t)syscall(SYS_gettid);
+struct owner_question {
+    uint32_t there;
+    bool is_gone;
+};
+
+static void ask_for_owner(void* asked) {
+    struct owner_question* const question = asked;
+    question->is_gone = syscall(SYS_tgkill, getpid(), question->there, 0) != 0;
+}
+
+/* It was the parent's, or was killed. */
+static bool is_gone(uint32_t there) {
+    struct owner_question question = {there, false};
+    plumb_with_permit(ask_for_owner, &question);
+    return question.is_gone;
 }
 
 static bool take_lock(void) {
@@ -31,7 +46,7 @@ static bool take_lock(void) {
         if (__atomic_compare_exchange_n(&owner, &there, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
             return true;
         if (there == self) return false;
-        if (syscall(SYS_tgkill, getpid(), there, 0) != 0 && /* it was the parent's, or was killed */
+        if (is_gone(there) &&
             __atomic_compare_exchange_n(&owner, &there, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
             return true;
         nanosleep(&millisecond, NULL);

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+# cmake-once
+# cmake-timeout: 200
+# cmake-of: probes/lttng
+"""Programs with LTTng-UST's tracepoints that run on stacks of their own, and change them in the middle of a tracepoint."""
+import json
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+from lttng_program import PLUMB, PROGRAMS, LttngProgramTest, leave_out_if_not_built  # noqa: E402
+
+
+class ChangedStack(LttngProgramTest):
+    def check(self, mode, length):
+        count = int(self.record(PROGRAMS / "lttng_changed_stack", mode, length))
+        numbers = []
+        with subprocess.Popen([PLUMB, "view", "--json", self.trace], stdout=subprocess.PIPE, text=True) as view:
+            for line in view.stdout:
+                event = json.loads(line)
+                if event["event"] != "changed_stack:step":
+                    continue
+                fields = event["fields"]
+                number = fields["number"]
+                numbers.append(number)
+                self.assertEqual((fields["text"], fields["same"], fields["again"]), (str(number), number, str(number)))
+                self.assertEqual(fields["bytes"], [number & 255] * (length // (number % 3 + 1)), number)
+        self.assertEqual(view.returncode, 0)
+        self.assertEqual(sorted(numbers), list(range(count)))
+
+    def test_let_each_other_run(self):
+        for length in (10, 1500, 3000):
+            self.check("crossing", length)
+
+    def test_call_what_traces_on_another_stack(self):
+        for length in (10, 1500, 3000):
+            self.check("nested", length)
+
+    def test_go_on_in_another_thread(self):
+        for length in (10, 1500):
+            self.check("moving", length)
+
+    def test_are_changed_by_a_handler(self):
+        self.check("preempted", 40)
+
+
+if __name__ == "__main__":
+    leave_out_if_not_built()
+    unittest.main()
