@@ -142,7 +142,8 @@ int run_contention(const ContentionOptions& options) {
     if (!contention.has_lock_events())
         return complain(Error("{} has no events of locks.", options.trace)
                             .hint("Record with `plumb record --preload pthread -o DIR -- COMMAND`; of Java's "
-                                  "locks with `plumb record --jvm`."));
+                                  "locks, where a thread waits for one, with `plumb record --jvm` "
+                                  "(jvm:monitor_contended_*, jvm:park*)."));
     std::vector<LockUse> locks = contention.result();
     const std::size_t lock_count = locks.size();
     if (options.limit > 0 && locks.size() > options.limit) locks.resize(options.limit);

@@ -107,9 +107,9 @@ static void set_quick(struct traced_event* traced, uint64_t quick) {
 
 int record_otherwise(struct traced_event* traced, const char* values, struct asked asked) {
     unsigned char room[PAYLOAD_ROOM_BYTES + SLACK_BYTES] __attribute__((aligned(8)));
-    struct reader* const reader = lttng_ust_urcu_reader;
     const uint32_t enabled = __atomic_load_n(&traced->event.enabled, __ATOMIC_RELAXED);
-    if (enabled == 0 || reader == NULL) return UST_FILTER_REJECTS;
+    if (enabled == 0) return UST_FILTER_REJECTS;
+    struct reader* const reader = own_reader();
     const bool knows = know_level(reader, traced, (uintptr_t)values);
     if (traced->asked_from != NULL && traced->asked_from != asked.from)
         return go_by_field(traced, reader, values);

@@ -268,6 +268,7 @@ __attribute__((cold, noinline)) static void leave(struct reader* reader) {
 
 UST_EXPORT void lttng_ust_tp_rcu_read_unlock(void) {
     struct reader* const reader = lttng_ust_urcu_reader;
+    if (__builtin_expect(reader == NULL, 0)) return; /* it has become this thread in the middle of the tracepoint */
     const unsigned long calls = reader->calls;
     if (__builtin_expect((calls & READER_DEPTH_MASK) != 1, 0))
         leave(reader);
@@ -322,7 +323,7 @@ UST_EXPORT int lttng_ust_urcu_read_ongoing(void) {
     return is_reading();
 }
 UST_EXPORT void lttng_ust_urcu_register_thread(void) {
-    if (lttng_ust_urcu_reader == NULL) lttng_ust_urcu_register();
+    own_reader();
 }
 UST_EXPORT void lttng_ust_urcu_synchronize_rcu(void) {
     const struct going all = {0, UINTPTR_MAX, {0, UINTPTR_MAX}};

@@ -19,6 +19,7 @@
 #include "loaded.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define READER_BYTES 4096u
@@ -48,6 +49,14 @@ struct reader {
 /* Exported, by the name that _LGPL_SOURCE code knows: the thread's own; NULL until its first tracepoint. */
 extern __thread struct reader* lttng_ust_urcu_reader
     __attribute__((visibility("default"), tls_model("initial-exec")));
+
+/* The same, and never NULL: also where the program has changed its stack in the middle of a tracepoint, and goes on in a thread that has had
+ * none. */
+void lttng_ust_urcu_register(void) __attribute__((visibility("default"), cold));
+static inline struct reader* own_reader(void) {
+    if (__builtin_expect(lttng_ust_urcu_reader == NULL, 0)) lttng_ust_urcu_register();
+    return lttng_ust_urcu_reader;
+}
 
 /* What is about to go: of who is known to be in another event's tracepoint nobody needs to wait. */
 struct going {

@@ -93,7 +93,7 @@ __attribute__((cold, noinline)) static int reserve_large(struct ust_context* con
     unsigned char* const scratch = acquire_scratch();
     if (scratch == NULL) {
         plumb_lose(&traced->event);
-        forget_level(lttng_ust_urcu_reader, (uintptr_t)context);
+        forget_level(own_reader(), (uintptr_t)context);
         return -1;
     }
     struct record* const record = (struct record*)(scratch + LARGE_RECORD_AT);
@@ -106,9 +106,8 @@ static int reserve(struct ust_context* context) {
     const struct ust_recorder* const recorder = context->recorder;
     struct traced_event* const traced =
         (struct traced_event*)((unsigned char*)recorder - offsetof(struct traced_event, recorder));
-    struct reader* const reader = lttng_ust_urcu_reader;
     if (__builtin_expect(__atomic_load_n(&traced->event.enabled, __ATOMIC_RELAXED) == 0, 0)) return -1;
-    if (__builtin_expect(reader == NULL, 0)) return -1;
+    struct reader* const reader = own_reader();
     know_level(reader, traced, (uintptr_t)context);
     const uint64_t room_bytes = (context->data_bytes + traced->more_bytes + 15) & ~15ull;
     const uint64_t bytes = sizeof(struct record) + room_bytes + SLACK_BYTES;
@@ -132,7 +131,7 @@ __attribute__((cold)) static void commit_large(struct record* record) {
     context->own = NULL;
     forget_large(record);
     plumb_scratch_release(scratch);
-    forget_level(lttng_ust_urcu_reader, (uintptr_t)context);
+    forget_level(own_reader(), (uintptr_t)context);
 }
 
 /* Call stacks, which an event has with its context, begin where the program called us. */
@@ -159,7 +158,7 @@ static void commit(struct ust_context* context) {
         emit_with_context(event, enabled, record->payload, bytes, __builtin_dwarf_cfa());
     else
         plumb_emit_large(event, record->payload, bytes, true);
-    struct reader* const reader = lttng_ust_urcu_reader;
+    struct reader* const reader = own_reader();
     if (plumb_thread_self.id != 0) reader->thread_id = plumb_thread_self.id; /* it has written something */
     forget_level(reader, (uintptr_t)context);
     room_give_back(&record->taken);

@@ -16,8 +16,9 @@ static bool overlap(const struct ust_context* one, const struct ust_context* oth
 }
 
 static bool was_left(const struct taken* taken, const struct ust_context* context, bool looks) {
-    if (overlap(taken->context, context)) return true;
-    return looks && !plumb_is_word_there(&taken->context->own, (uintptr_t)taken);
+    struct ust_context* const begun = __atomic_load_n(&taken->context, __ATOMIC_ACQUIRE);
+    if (begun == NULL || overlap(begun, context)) return true;
+    return looks && !plumb_is_word_there(&begun->own, (uintptr_t)taken);
 }
 
 /* Who clears the bit judges the record. One that ends meanwhile has changed its context before it is judged again. */

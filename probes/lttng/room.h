@@ -6,7 +6,8 @@
  * they end at all, where a handler jumps out. What is left of those is found when the room is full: the probe function's frame has
  * something else in it by now, or is not there.
  *
- * All but the last lines may be interrupted by a handler that does the same, at each instruction. Other threads only ever give back.
+ * All of it may be interrupted by a handler that does the same, at each instruction. Other threads write nothing there but that a record has
+ * ended.
  */
 #ifndef PLUMB_PROBES_LTTNG_ROOM_H
 #define PLUMB_PROBES_LTTNG_ROOM_H
@@ -20,8 +21,9 @@
 
 /* What a record that is put together begins with. */
 struct taken {
-    struct ust_context* context; /* in the probe function's frame: its `own` points here */
-    uint32_t units;              /* of the room, a bit each; 0: it is elsewhere */
+    struct ust_context*
+        context; /* in the probe function's frame: its `own` points here; NULL: it has ended in another thread */
+    uint32_t units; /* of the room, a bit each; 0: it is elsewhere */
 };
 
 /* A handler of this thread comes before or behind it, nobody else in between. */
@@ -76,7 +78,7 @@ static inline void room_tell(struct reader* reader, uint32_t units) {
     room_set(&reader->whole, units & -units);
 }
 
-/* In the middle of the record a thread may have become another one: it is given back where it was taken. */
+/* In the middle of the record a thread may have become another one: then the one whose room it is finds that it was left. */
 static inline void room_give_back(struct taken* taken) {
     struct reader* const reader = (struct reader*)((uintptr_t)taken & ~(uintptr_t)(READER_BYTES - 1));
     const uint32_t units = taken->units;
@@ -85,8 +87,7 @@ static inline void room_give_back(struct taken* taken) {
         room_clear(&reader->whole, units & -units);
         room_clear(&reader->used, units);
     } else {
-        __atomic_and_fetch(&reader->whole, ~(units & -units), __ATOMIC_ACQ_REL);
-        __atomic_and_fetch(&reader->used, ~units, __ATOMIC_RELEASE);
+        __atomic_store_n(&taken->context, NULL, __ATOMIC_RELEASE);
     }
 }
 

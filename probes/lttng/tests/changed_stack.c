@@ -128,12 +128,13 @@ static void trace_and_leave(void) {
     trace(traced++);
 }
 
-static void* go_on(void* unused) {
-    for (uint32_t i = 0; i < 10; i++)
+/* Each second thread has traced nothing before. */
+static void* go_on(void* has_traced) {
+    for (uint32_t i = 0; has_traced != NULL && i < 10; i++)
         trace(traced++);
     swapcontext(&starter, &coroutines[0]); /* it returns to us */
     trace(traced++);
-    return unused;
+    return has_traced;
 }
 
 static uint32_t run_moving(void) {
@@ -143,7 +144,7 @@ static uint32_t run_moving(void) {
         elsewhere = leave_thread;
         swapcontext(&starter, &coroutines[0]);
         trace(traced++);
-        if (pthread_create(&thread, NULL, go_on, NULL) != 0) exit(1);
+        if (pthread_create(&thread, NULL, go_on, i % 2 == 0 ? &traced : NULL) != 0) exit(1);
         pthread_join(thread, NULL);
         trace(traced++);
         free(coroutines[0].uc_stack.ss_sp);

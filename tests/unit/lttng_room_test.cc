@@ -1,0 +1,121 @@
+// cmake-once
+// cmake-link: plumb_static plumb_lttng_code
+// The room of a thread in which records of LTTng's programs are put together: taken and given back in any order.
+extern "C" {
+#include "probes/lttng/room.h"
+}
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <vector>
+
+__thread struct reader* lttng_ust_urcu_reader;
+extern "C" void lttng_ust_urcu_register() {}
+
+namespace {
+
+class LttngRoom : public testing::Test {
+protected:
+    void SetUp() override {
+        reader_ = static_cast<reader*>(std::aligned_alloc(READER_BYTES, READER_BYTES));
+        std::memset(static_cast<void*>(reader_), 0, READER_BYTES);
+        lttng_ust_urcu_reader = reader_;
+    }
+    void TearDown() override {
+        lttng_ust_urcu_reader = nullptr;
+        std::free(reader_);
+    }
+
+    taken* take(ust_context& context, std::uint64_t bytes) {
+        const std::uint32_t units = room_take(reader_, bytes);
+        if (units == 0) return nullptr;
+        taken* const record = room_at(reader_, units);
+        *record = {&context, units};
+        context.own = record;
+        room_tell(reader_, units);
+        return record;
+    }
+
+    reader* reader_ = nullptr;
+};
+
+TEST_F(LttngRoom, IsTakenInAnyOrder) {
+    std::mt19937 random(7);
+    std::vector<ust_context> contexts(READER_UNITS);
+    std::map<ust_context*, taken*> held;
+    for (int i = 0; i < 20000; i++) {
+        ust_context& context = contexts[random() % contexts.size()];
+        if (const auto found = held.find(&context); found != held.end()) {
+            room_give_back(found->second);
+            EXPECT_EQ(context.own, nullptr);
+            held.erase(found);
+        } else if (taken* const record = take(context, 1 + random() % (6 * READER_UNIT_BYTES))) {
+            held[&context] = record;
+        }
+        std::uint32_t all = 0;
+        for (const auto& [place, record] : held) {
+            EXPECT_EQ(all & record->units, 0U);
+            EXPECT_EQ(record->context, place);
+            all |= record->units;
+        }
+        ASSERT_EQ(reader_->used, all);
+    }
+    for (const auto& [place, record] : held)
+        room_give_back(record);
+    EXPECT_EQ(reader_->used, 0U);
+    EXPECT_EQ(reader_->whole, 0U);
+}
+
+TEST_F(LttngRoom, IsFullWhereNoSoManyAreSideBySide) {
+    ust_context contexts[READER_UNITS] = {};
+    for (ust_context& context : contexts)
+        ASSERT_NE(take(context, READER_UNIT_BYTES), nullptr);
+    EXPECT_EQ(room_take(reader_, 1), 0U);
+    for (unsigned i = 0; i < READER_UNITS; i += 2)
+        room_give_back(static_cast<taken*>(contexts[i].own));
+    EXPECT_EQ(room_take(reader_, READER_UNIT_BYTES + 1), 0U);
+    EXPECT_NE(room_take(reader_, READER_UNIT_BYTES), 0U);
+}
+
+TEST_F(LttngRoom, WhatWasLeftIsTakenBack) {
+    ust_context left, alive, asks;
+    ASSERT_NE(take(left, 1000), nullptr);
+    taken* const lives = take(alive, 1000);
+    ASSERT_NE(lives, nullptr);
+    const std::uint32_t units = lives->units;
+    EXPECT_FALSE(room_take_back(reader_, &asks)); // as far as can be known
+    left.own = nullptr;
+    reader_->pause = 0;
+    EXPECT_TRUE(room_take_back(reader_, &asks));
+    EXPECT_EQ(reader_->used, units);
+    room_give_back(lives);
+    EXPECT_EQ(reader_->used, 0U);
+}
+
+TEST_F(LttngRoom, AFrameThatIsInAnothersPlaceMeansThatThatIsGone) {
+    ust_context context;
+    ASSERT_NE(take(context, 1000), nullptr);
+    reader_->pause = 1; // without a look
+    EXPECT_TRUE(room_take_back(reader_, &context));
+    EXPECT_EQ(reader_->used, 0U);
+}
+
+TEST_F(LttngRoom, WhatEndsInAnotherThreadIsTakenBack) {
+    ust_context context;
+    taken* const record = take(context, 1000);
+    ASSERT_NE(record, nullptr);
+    lttng_ust_urcu_reader = nullptr;
+    room_give_back(record);
+    EXPECT_EQ(context.own, nullptr);
+    lttng_ust_urcu_reader = reader_;
+    reader_->pause = 1; // without a look
+    ust_context asks;
+    EXPECT_TRUE(room_take_back(reader_, &asks));
+    EXPECT_EQ(reader_->used, 0U);
+    EXPECT_EQ(reader_->whole, 0U);
+}
+
+} // namespace
