@@ -268,7 +268,8 @@ __attribute__((cold, noinline)) static void leave(struct reader* reader) {
 
 UST_EXPORT void lttng_ust_tp_rcu_read_unlock(void) {
     struct reader* const reader = lttng_ust_urcu_reader;
-    if (__builtin_expect(reader == NULL, 0)) return; /* it has become this thread in the middle of the tracepoint */
+    if (__builtin_expect(reader == NULL, 0))
+        return; /* it has become this thread in the middle of the tracepoint */
     const unsigned long calls = reader->calls;
     if (__builtin_expect((calls & READER_DEPTH_MASK) != 1, 0))
         leave(reader);
@@ -350,7 +351,7 @@ static void keep_own_place(void) {
             group[i].thread_id = is_own ? own_thread_id() : 0;
             if (is_own) continue;
             group[i].calls = 0;
-            group[i].whole = 0;
+            memset(group[i].starts, 0, sizeof(group[i].starts));
             group[i].used = 0;
             group[i].owner = 0;
         }

@@ -24,7 +24,7 @@
 
 #define READER_BYTES 4096u
 #define READER_UNIT_BYTES 128u
-#define READER_UNITS (READER_BYTES / READER_UNIT_BYTES - 1)
+#define READER_UNITS 29u
 #define READER_ROOM_BYTES (READER_UNITS * READER_UNIT_BYTES)
 #define READER_AGE_SHIFT 32
 #define READER_AGE (1ul << READER_AGE_SHIFT)
@@ -40,9 +40,11 @@ struct reader {
     const void* led_to[READER_LEVELS]; /* the probes of an event; NULL: not known */
     uint32_t given_up_age;             /* of the one that nobody waits for any more, and how deep it was; */
     uint32_t given_up_depth;           /* 0: none */
-    uint32_t whole;                    /* units at which a record begins all of whose description is there */
-    uint8_t pause,
-        pause_after; /* how often nobody looks what was left there, and how often behind the next look */
+    uint64_t starts
+        [READER_UNITS];  /* of the record that begins there; 0: none does, or not all of it is there yet */
+    uint32_t tag;        /* of the last one */
+    uint8_t pause;       /* how often nobody looks for what was left there, */
+    uint8_t pause_after; /* and behind the next look */
     unsigned char units[READER_UNITS][READER_UNIT_BYTES] __attribute__((aligned(READER_UNIT_BYTES)));
 };
 

@@ -5,6 +5,7 @@
  * as a whole by commit: until then there is nothing that a kill, a jump or a fork could leave half done.
  */
 #include "event.h"
+#include "large.h"
 #include "level.h"
 #include "reader.h"
 #include "room.h"
@@ -20,7 +21,6 @@
 struct record {
     struct taken taken;
     bool is_cut;
-    bool is_large; /* it is in a scratch buffer, behind its payload */
     struct traced_event* traced;
     const struct step* step; /* of the next write */
     unsigned char* at;
@@ -28,109 +28,72 @@ struct record {
     unsigned char payload[] __attribute__((aligned(16)));
 };
 
-/* In a scratch buffer, at whose start plumb_emit_large() wants the payload. */
-#define LARGE_RECORD_AT ((LARGE_ROOM_BYTES + SLACK_BYTES + 15u) & ~15u)
 _Static_assert(LARGE_RECORD_AT + sizeof(struct record) <= PLUMB_SCRATCH_BYTES,
                "a record fits a scratch buffer");
 
-static void begin(struct record* record, struct ust_context* context, struct traced_event* traced,
-                  uint32_t units, unsigned char* payload, uint64_t room_bytes) {
-    record->taken = (struct taken){context, units};
+static struct traced_event* traced_of(const struct ust_context* context) {
+    return (struct traced_event*)((uintptr_t)context->recorder - offsetof(struct traced_event, recorder));
+}
+
+/* NULL: its place was taken for one that was left, and is another one's. */
+static inline struct record* record_of(const struct ust_context* context) {
+    return (struct record*)taken_of(context);
+}
+
+static void begin(struct record* record, struct traced_event* traced, unsigned char* payload,
+                  uint64_t room_bytes) {
     record->traced = traced;
     record->step = traced->steps;
     record->at = payload;
     record->end = payload + room_bytes;
     record->is_cut = traced->is_cut;
-    record->is_large = units == 0;
-    context->own = record;
 }
 
-/*
- * Large ones, so that those which were left are found when there is no buffer any more. Who finds one that is not there any more gives its
- * buffer back; so does who ends it: a buffer that is given back twice is not somebody else's meanwhile, as it has a number for each use.
- */
-enum { large_count = 256 };
-static struct record* large_records[large_count];
-
-static void remember_large(struct record* record) {
-    for (uint32_t i = 0; i < large_count; i++) {
-        struct record* nobody = NULL;
-        if (__atomic_load_n(&large_records[i], __ATOMIC_RELAXED) == NULL &&
-            __atomic_compare_exchange_n(&large_records[i], &nobody, record, false, __ATOMIC_RELEASE,
-                                        __ATOMIC_RELAXED))
-            return;
-    }
+__attribute__((cold, noinline)) static void lose(struct ust_context* context) {
+    plumb_lose(&traced_of(context)->event);
+    forget_level(own_reader(), (uintptr_t)context);
 }
 
-static void forget_large(struct record* record) {
-    for (uint32_t i = 0; i < large_count; i++) {
-        struct record* there = record;
-        if (__atomic_load_n(&large_records[i], __ATOMIC_RELAXED) == record &&
-            __atomic_compare_exchange_n(&large_records[i], &there, NULL, false, __ATOMIC_RELAXED,
-                                        __ATOMIC_RELAXED))
-            return;
-    }
-}
-
-static void take_back_large(void) {
-    for (uint32_t i = 0; i < large_count; i++) {
-        struct record* const record = __atomic_load_n(&large_records[i], __ATOMIC_ACQUIRE);
-        if (record == NULL || plumb_is_word_there(&record->taken.context->own, (uintptr_t)record)) continue;
-        forget_large(record);
-        plumb_scratch_release((unsigned char*)record - LARGE_RECORD_AT);
-    }
-}
-
-static unsigned char* acquire_scratch(void) {
-    unsigned char* const scratch = plumb_scratch_acquire();
-    if (scratch != NULL) return scratch;
-    take_back_large();
-    return plumb_scratch_acquire();
-}
-
-__attribute__((cold, noinline)) static int reserve_large(struct ust_context* context,
-                                                         struct traced_event* traced) {
-    unsigned char* const scratch = acquire_scratch();
-    if (scratch == NULL) {
-        plumb_lose(&traced->event);
-        forget_level(own_reader(), (uintptr_t)context);
+__attribute__((cold, noinline)) static int reserve_large(struct ust_context* context) {
+    struct record* const record = (struct record*)large_take();
+    if (record == NULL) {
+        lose(context);
         return -1;
     }
-    struct record* const record = (struct record*)(scratch + LARGE_RECORD_AT);
-    begin(record, context, traced, 0, scratch, LARGE_ROOM_BYTES);
-    remember_large(record);
+    begin(record, traced_of(context), large_payload(&record->taken), LARGE_ROOM_BYTES);
+    large_begin(&record->taken, context);
     return 0;
 }
 
 static int reserve(struct ust_context* context) {
-    const struct ust_recorder* const recorder = context->recorder;
-    struct traced_event* const traced =
-        (struct traced_event*)((unsigned char*)recorder - offsetof(struct traced_event, recorder));
+    struct traced_event* const traced = traced_of(context);
     if (__builtin_expect(__atomic_load_n(&traced->event.enabled, __ATOMIC_RELAXED) == 0, 0)) return -1;
     struct reader* const reader = own_reader();
     know_level(reader, traced, (uintptr_t)context);
     const uint64_t room_bytes = (context->data_bytes + traced->more_bytes + 15) & ~15ull;
     const uint64_t bytes = sizeof(struct record) + room_bytes + SLACK_BYTES;
     if (__builtin_expect(context->data_bytes > READER_ROOM_BYTES || bytes > READER_ROOM_BYTES, 0))
-        return reserve_large(context, traced);
+        return reserve_large(context);
     uint32_t units = room_take(reader, bytes);
     if (__builtin_expect(units == 0, 0)) {
         if (room_take_back(reader, context)) units = room_take(reader, bytes);
-        if (units == 0) return reserve_large(context, traced);
+        if (units == 0) return reserve_large(context);
     }
     struct record* const record = (struct record*)room_at(reader, units);
-    begin(record, context, traced, units, record->payload, room_bytes);
-    room_tell(reader, units);
+    begin(record, traced, record->payload, room_bytes);
+    room_begin(reader, &record->taken, units, context);
+    room_tell(reader, &record->taken);
     return 0;
 }
 
-__attribute__((cold)) static void commit_large(struct record* record) {
-    unsigned char* const scratch = (unsigned char*)record - LARGE_RECORD_AT;
-    plumb_emit_large(&record->traced->event, scratch, (uint32_t)(record->at - scratch), record->is_cut);
-    struct ust_context* const context = record->taken.context;
-    context->own = NULL;
-    forget_large(record);
-    plumb_scratch_release(scratch);
+static bool is_large(const struct record* record) {
+    return record->taken.start == 0;
+}
+
+__attribute__((cold)) static void commit_large(struct record* record, struct ust_context* context) {
+    unsigned char* const payload = large_payload(&record->taken);
+    plumb_emit_large(&record->traced->event, payload, (uint32_t)(record->at - payload), record->is_cut);
+    large_give_back(&record->taken);
     forget_level(own_reader(), (uintptr_t)context);
 }
 
@@ -143,11 +106,15 @@ __attribute__((cold, noinline)) static void emit_with_context(struct plumb_event
 }
 
 static void commit(struct ust_context* context) {
-    struct record* const record = context->own;
+    struct record* const record = record_of(context);
+    if (__builtin_expect(record == NULL, 0)) {
+        lose(context);
+        return;
+    }
     struct plumb_event* const event = &record->traced->event;
     memset(record->at, 0, 8); /* what is behind the payload goes into the ring, too */
-    if (__builtin_expect(record->is_large, 0)) {
-        commit_large(record);
+    if (__builtin_expect(is_large(record), 0)) {
+        commit_large(record, context);
         return;
     }
     const uint32_t bytes = (uint32_t)(record->at - record->payload);
@@ -173,19 +140,17 @@ static uint64_t room_of(const struct record* record) {
  * is one.
  */
 __attribute__((cold, noinline)) static struct record* make_large(struct record* record) {
-    unsigned char* const scratch = record->is_large ? NULL : acquire_scratch();
-    if (scratch == NULL) return record;
+    struct record* const large = is_large(record) ? NULL : (struct record*)large_take();
+    if (large == NULL) return record;
+    unsigned char* const payload = large_payload(&large->taken);
     const size_t bytes = (size_t)(record->at - record->payload);
-    struct record* const large = (struct record*)(scratch + LARGE_RECORD_AT);
     *large = *record;
-    memcpy(scratch, record->payload, bytes);
-    large->at = scratch + bytes;
-    large->end = scratch + LARGE_ROOM_BYTES;
-    large->is_large = true;
-    large->taken.units = 0;
+    memcpy(payload, record->payload, bytes);
+    large->at = payload + bytes;
+    large->end = payload + LARGE_ROOM_BYTES;
+    struct ust_context* const context = record->taken.context;
     room_give_back(&record->taken);
-    large->taken.context->own = large;
-    remember_large(large);
+    large_begin(&large->taken, context);
     return large;
 }
 
@@ -199,7 +164,7 @@ static uint32_t fields_before(const struct record* record, const struct step* st
 /* What is longest among the fields before is shortened, if it has more than its share. */
 __attribute__((cold, noinline)) static void share_room(struct record* record, const struct step* step,
                                                        uint64_t least_bytes, uint64_t wanted_bytes) {
-    unsigned char* const payload = (unsigned char*)record - LARGE_RECORD_AT;
+    unsigned char* const payload = large_payload(&record->taken);
     const uint64_t behind = least_bytes + step->rest_bytes;
     if (behind > LARGE_ROOM_BYTES) return;
     record->at = payload + plumb_share_payload(&record->traced->info, fields_before(record, step), payload,
@@ -214,7 +179,7 @@ __attribute__((cold, noinline)) static void share_room(struct record* record, co
  */
 static uint64_t room_to_vary(struct record* record, const struct step* step, uint64_t least_bytes,
                              uint64_t wanted_bytes) {
-    if (__builtin_expect(!record->is_large, 1)) return room_of(record);
+    if (__builtin_expect(!is_large(record), 1)) return room_of(record);
     if (wanted_bytes > room_of(record) || least_bytes + wanted_bytes + step->rest_bytes > room_of(record))
         share_room(record, step, least_bytes, wanted_bytes);
     const uint64_t room = room_of(record);
@@ -300,9 +265,10 @@ static void put_sequence(struct record* record, const struct step* step, const v
 }
 
 static void write_field(struct ust_context* context, const void* from, size_t bytes, size_t alignment) {
-    struct record* record = context->own;
-    const struct step* const step = next_step(record);
+    struct record* record = record_of(context);
     (void)alignment;
+    if (__builtin_expect(record == NULL, 0)) return;
+    const struct step* const step = next_step(record);
     if (__builtin_expect(step->kind == STEP_COPY, 1)) {
         if (__builtin_expect(bytes > room_of(record) || from == NULL, 0)) {
             record = make_large(record);
@@ -392,11 +358,12 @@ static void put_text(struct record* record, const struct step* step, const char*
 
 /* In a large record all is shared out by what was measured. */
 static uint64_t more_bytes_of(const struct record* record, bool ends_by_nul) {
-    return ends_by_nul && !record->is_large ? STRING_MORE_BYTES : 0;
+    return ends_by_nul && !is_large(record) ? STRING_MORE_BYTES : 0;
 }
 
 static void put_text_of(struct ust_context* context, const char* from, size_t bytes, bool ends_by_nul) {
-    struct record* const record = context->own;
+    struct record* const record = record_of(context);
+    if (__builtin_expect(record == NULL, 0)) return;
     const struct step* const step = next_step(record);
     if (step->kind == STEP_STRING)
         put_string(record, step, from, bytes, more_bytes_of(record, ends_by_nul));

@@ -16,26 +16,21 @@ static bool overlap(const struct ust_context* one, const struct ust_context* oth
 }
 
 static bool was_left(const struct taken* taken, const struct ust_context* context, bool looks) {
-    struct ust_context* const begun = __atomic_load_n(&taken->context, __ATOMIC_ACQUIRE);
-    if (begun == NULL || overlap(begun, context)) return true;
-    return looks && !plumb_is_word_there(&begun->own, (uintptr_t)taken);
+    struct ust_context* const begun = taken->context;
+    return overlap(begun, context) || (looks && !plumb_is_word_there(&begun->own, taken->own));
 }
 
-/* Who clears the bit judges the record. One that ends meanwhile has changed its context before it is judged again. */
-static bool take_back_one(struct reader* reader, uint32_t first, const struct ust_context* context,
+/* If another one begins there by the time at which it has been judged, that is seen in the word. */
+static bool take_back_one(struct reader* reader, uint32_t unit, const struct ust_context* context,
                           bool looks) {
-    for (uint32_t whole = __atomic_load_n(&reader->whole, __ATOMIC_RELAXED);;) {
-        if ((whole & first) == 0) return false;
-        if (room_exchange(&reader->whole, &whole, whole & ~first)) break;
-    }
-    const struct taken* const taken = room_at(reader, first);
-    const uint32_t units = taken->units;
-    if (was_left(taken, context, looks)) {
-        room_clear(&reader->used, units);
-        return true;
-    }
-    room_set(&reader->whole, first);
-    return false;
+    const uint64_t start = __atomic_load_n(&reader->starts[unit], __ATOMIC_ACQUIRE);
+    if (start == 0) return false;
+    struct taken* const taken = (struct taken*)reader->units[unit];
+    if ((start & ROOM_ENDED) == 0 && !was_left(taken, context, looks)) return false;
+    if (!room_end(&reader->starts[unit], start)) return false;
+    taken->own = 0;
+    room_clear(&reader->used, ROOM_UNITS_OF(start));
+    return true;
 }
 
 /* A look at a frame, which may not be there, is a system call: of who looked in vain, not each further one does. */
@@ -44,12 +39,11 @@ bool room_take_back(struct reader* reader, const struct ust_context* context) {
     const bool looks = reader->pause == 0;
     if (!looks) reader->pause--;
     bool has_more = false;
-    for (uint32_t left = __atomic_load_n(&reader->whole, __ATOMIC_RELAXED); left != 0; left &= left - 1)
-        has_more |= take_back_one(reader, left & -left, context, looks);
+    for (uint32_t unit = 0; unit < READER_UNITS; unit++)
+        has_more |= take_back_one(reader, unit, context, looks);
     if (looks) {
-        reader->pause_after = has_more                          ? 0
-                              : reader->pause_after < pause_max ? (reader->pause_after << 1 | 1)
-                                                                : pause_max;
+        const uint32_t longer = reader->pause_after < pause_max ? reader->pause_after * 2u + 1 : pause_max;
+        reader->pause_after = (uint8_t)(has_more ? 0 : longer);
         reader->pause = reader->pause_after;
     }
     return has_more;

@@ -4,10 +4,11 @@
  * Records need not end in the order in which they began, nor in the thread where they did: a program may change its stack in the middle of a
  * tracepoint, as coroutines do, and its scheduler may be a handler; so nothing is said by which of two places on stacks lies below. Nor need
  * they end at all, where a handler jumps out. What is left of those is found when the room is full: the probe function's frame has
- * something else in it by now, or is not there.
+ * something else in it by now, or is not there. Where that was a mistake, as a program may put a frame back that it had copied away, the
+ * record is known to be another one by its tag.
  *
- * All of it may be interrupted by a handler that does the same, at each instruction. Other threads write nothing there but that a record has
- * ended.
+ * All of it may be interrupted by a handler that does the same, at each instruction, and goes on before or behind it. Other threads write
+ * nothing there but that a record has ended.
  */
 #ifndef PLUMB_PROBES_LTTNG_ROOM_H
 #define PLUMB_PROBES_LTTNG_ROOM_H
@@ -19,12 +20,36 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/*
+ * What says which record begins at a unit:
+ *
+ *   63       32 31      30  29        0
+ *   +----------+--+-------+-----------+
+ *   | tag      |  | ended | its units |     ended: in another thread, which changes nothing else
+ *   +----------+--+-------+-----------+
+ */
+#define ROOM_ENDED (1ull << 30)
+#define ROOM_UNITS_OF(start) ((uint32_t)(start) & ((1u << READER_UNITS) - 1))
+
 /* What a record that is put together begins with. */
 struct taken {
-    struct ust_context*
-        context; /* in the probe function's frame: its `own` points here; NULL: it has ended in another thread */
-    uint32_t units; /* of the room, a bit each; 0: it is elsewhere */
+    uintptr_t
+        own; /* what the context's `own` is for as long as it is this record: its address, and a tag above that */
+    struct ust_context* context; /* in the probe function's frame */
+    uint64_t start;              /* 0: it is not in a room */
 };
+#define ROOM_TAG_SHIFT 48
+
+static inline uintptr_t room_own(const void* record, uint64_t tag) {
+    return (uintptr_t)record | (uintptr_t)tag << ROOM_TAG_SHIFT;
+}
+
+/* The record that is put together for it; NULL: it was taken for one that was left, and its place for another one. */
+static inline struct taken* taken_of(const struct ust_context* context) {
+    const uintptr_t own = (uintptr_t)context->own;
+    struct taken* const taken = (struct taken*)(own & ((1ull << ROOM_TAG_SHIFT) - 1));
+    return __builtin_expect(taken->own == own, 1) ? taken : NULL;
+}
 
 /* A handler of this thread comes before or behind it, nobody else in between. */
 static inline bool room_exchange(uint32_t* word, uint32_t* known, uint32_t wanted) {
@@ -39,11 +64,13 @@ static inline bool room_exchange(uint32_t* word, uint32_t* known, uint32_t wante
     return __atomic_compare_exchange_n(word, known, wanted, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 #endif
 }
-static inline void room_set(uint32_t* word, uint32_t bits) {
+static inline bool room_end(uint64_t* start, uint64_t known) {
 #if defined(__x86_64__)
-    __asm__ volatile("orl %1, %0" : "+m"(*word) : "ri"(bits) : "memory", "cc");
+    bool is_done;
+    __asm__ volatile("cmpxchgq %3, %0" : "+m"(*start), "+a"(known), "=@ccz"(is_done) : "r"(0ull) : "memory");
+    return is_done;
 #else
-    __atomic_or_fetch(word, bits, __ATOMIC_ACQ_REL);
+    return __atomic_compare_exchange_n(start, &known, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 #endif
 }
 static inline void room_clear(uint32_t* word, uint32_t bits) {
@@ -73,22 +100,33 @@ static inline struct taken* room_at(struct reader* reader, uint32_t units) {
     return (struct taken*)reader->units[__builtin_ctz(units)];
 }
 
-/* All of `taken` is there, and its context points to it: from now on somebody else may find that it was left. */
-static inline void room_tell(struct reader* reader, uint32_t units) {
-    room_set(&reader->whole, units & -units);
+static inline void room_begin(struct reader* reader, struct taken* taken, uint32_t units,
+                              struct ust_context* context) {
+    const uint32_t tag = ++reader->tag; /* a handler's may be the same: of another place */
+    const uintptr_t own = room_own(taken, tag);
+    *taken = (struct taken){own, context, (uint64_t)tag << 32 | units};
+    context->own = (void*)own;
 }
 
-/* In the middle of the record a thread may have become another one: then the one whose room it is finds that it was left. */
+/* All of it is there: from now on somebody else may find that it was left. */
+static inline void room_tell(struct reader* reader, const struct taken* taken) {
+    __atomic_signal_fence(__ATOMIC_RELEASE);
+    __atomic_store_n(&reader->starts[__builtin_ctz(ROOM_UNITS_OF(taken->start))], taken->start,
+                     __ATOMIC_RELAXED);
+}
+
+/* In the middle of the record a thread may have become another one: then the one whose room it is finds that it has ended. */
 static inline void room_give_back(struct taken* taken) {
     struct reader* const reader = (struct reader*)((uintptr_t)taken & ~(uintptr_t)(READER_BYTES - 1));
-    const uint32_t units = taken->units;
-    __atomic_store_n(&taken->context->own, NULL, __ATOMIC_RELAXED);
-    if (__builtin_expect(reader == lttng_ust_urcu_reader, 1)) {
-        room_clear(&reader->whole, units & -units);
+    uint64_t start = taken->start;
+    const uint32_t units = ROOM_UNITS_OF(start);
+    uint64_t* const place = &reader->starts[__builtin_ctz(units)];
+    taken->own = 0;
+    if (__builtin_expect(reader != lttng_ust_urcu_reader, 0))
+        __atomic_compare_exchange_n(place, &start, start | ROOM_ENDED, false, __ATOMIC_RELEASE,
+                                    __ATOMIC_RELAXED);
+    else if (room_end(place, start))
         room_clear(&reader->used, units);
-    } else {
-        __atomic_store_n(&taken->context, NULL, __ATOMIC_RELEASE);
-    }
 }
 
 /* Takes back what was left, if something was. `context`: of who needs room. */

@@ -33,9 +33,8 @@ protected:
         const std::uint32_t units = room_take(reader_, bytes);
         if (units == 0) return nullptr;
         taken* const record = room_at(reader_, units);
-        *record = {&context, units};
-        context.own = record;
-        room_tell(reader_, units);
+        room_begin(reader_, record, units, &context);
+        room_tell(reader_, record);
         return record;
     }
 
@@ -50,23 +49,22 @@ TEST_F(LttngRoom, IsTakenInAnyOrder) {
         ust_context& context = contexts[random() % contexts.size()];
         if (const auto found = held.find(&context); found != held.end()) {
             room_give_back(found->second);
-            EXPECT_EQ(context.own, nullptr);
+            EXPECT_EQ(taken_of(&context), nullptr);
             held.erase(found);
         } else if (taken* const record = take(context, 1 + random() % (6 * READER_UNIT_BYTES))) {
             held[&context] = record;
         }
         std::uint32_t all = 0;
         for (const auto& [place, record] : held) {
-            EXPECT_EQ(all & record->units, 0U);
-            EXPECT_EQ(record->context, place);
-            all |= record->units;
+            EXPECT_EQ(all & ROOM_UNITS_OF(record->start), 0U);
+            EXPECT_EQ(taken_of(place), record);
+            all |= ROOM_UNITS_OF(record->start);
         }
         ASSERT_EQ(reader_->used, all);
     }
     for (const auto& [place, record] : held)
         room_give_back(record);
     EXPECT_EQ(reader_->used, 0U);
-    EXPECT_EQ(reader_->whole, 0U);
 }
 
 TEST_F(LttngRoom, IsFullWhereNoSoManyAreSideBySide) {
@@ -75,7 +73,7 @@ TEST_F(LttngRoom, IsFullWhereNoSoManyAreSideBySide) {
         ASSERT_NE(take(context, READER_UNIT_BYTES), nullptr);
     EXPECT_EQ(room_take(reader_, 1), 0U);
     for (unsigned i = 0; i < READER_UNITS; i += 2)
-        room_give_back(static_cast<taken*>(contexts[i].own));
+        room_give_back(taken_of(&contexts[i]));
     EXPECT_EQ(room_take(reader_, READER_UNIT_BYTES + 1), 0U);
     EXPECT_NE(room_take(reader_, READER_UNIT_BYTES), 0U);
 }
@@ -85,7 +83,7 @@ TEST_F(LttngRoom, WhatWasLeftIsTakenBack) {
     ASSERT_NE(take(left, 1000), nullptr);
     taken* const lives = take(alive, 1000);
     ASSERT_NE(lives, nullptr);
-    const std::uint32_t units = lives->units;
+    const std::uint32_t units = ROOM_UNITS_OF(lives->start);
     EXPECT_FALSE(room_take_back(reader_, &asks)); // as far as can be known
     left.own = nullptr;
     reader_->pause = 0;
@@ -109,13 +107,25 @@ TEST_F(LttngRoom, WhatEndsInAnotherThreadIsTakenBack) {
     ASSERT_NE(record, nullptr);
     lttng_ust_urcu_reader = nullptr;
     room_give_back(record);
-    EXPECT_EQ(context.own, nullptr);
+    EXPECT_EQ(taken_of(&context), nullptr);
+    EXPECT_NE(reader_->used, 0U);
     lttng_ust_urcu_reader = reader_;
     reader_->pause = 1; // without a look
     ust_context asks;
     EXPECT_TRUE(room_take_back(reader_, &asks));
     EXPECT_EQ(reader_->used, 0U);
-    EXPECT_EQ(reader_->whole, 0U);
+}
+
+TEST_F(LttngRoom, WhoseFrameIsPutBackFindsThatItsPlaceIsAnothers) {
+    ust_context context, other;
+    ASSERT_NE(take(context, READER_ROOM_BYTES), nullptr);
+    const ust_context copied = context;
+    context.own = nullptr;
+    ASSERT_TRUE(room_take_back(reader_, &other));
+    ASSERT_NE(take(other, READER_ROOM_BYTES), nullptr);
+    context = copied;
+    EXPECT_EQ(taken_of(&context), nullptr);
+    EXPECT_NE(taken_of(&other), nullptr);
 }
 
 } // namespace

@@ -1,0 +1,80 @@
+#include "large.h"
+
+#include <plumb/runtime.h>
+
+/*
+ * Who finds one that was left gives its buffer back, and so does who ends it: a buffer that is given back twice is not somebody else's
+ * meanwhile, as it has a number for each use.
+ */
+enum { large_count = 256, pause_max = 1023 };
+static struct taken* large_records[large_count];
+static uint32_t last_tag;
+static uint32_t pause,
+    pause_after; /* how often nobody looks for what was left, and how often behind the next look */
+
+static void remember(struct taken* taken) {
+    for (uint32_t i = 0; i < large_count; i++) {
+        struct taken* nobody = NULL;
+        if (__atomic_load_n(&large_records[i], __ATOMIC_RELAXED) == NULL &&
+            __atomic_compare_exchange_n(&large_records[i], &nobody, taken, false, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED))
+            return;
+    }
+}
+
+static bool forget(struct taken* taken) {
+    for (uint32_t i = 0; i < large_count; i++) {
+        struct taken* there = taken;
+        if (__atomic_load_n(&large_records[i], __ATOMIC_RELAXED) == taken &&
+            __atomic_compare_exchange_n(&large_records[i], &there, NULL, false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED))
+            return true;
+    }
+    return false;
+}
+
+static bool take_back_one(struct taken* taken) {
+    if (taken == NULL || plumb_is_word_there(&taken->context->own, taken->own) || !forget(taken))
+        return false;
+    taken->own = 0;
+    plumb_scratch_release(large_payload(taken));
+    return true;
+}
+
+/* A look is a system call for each: of those who looked in vain, not each further one does. */
+static bool take_back(void) {
+    const uint32_t left = __atomic_load_n(&pause, __ATOMIC_RELAXED);
+    if (left != 0) {
+        __atomic_store_n(&pause, left - 1, __ATOMIC_RELAXED);
+        return false;
+    }
+    bool has_more = false;
+    for (uint32_t i = 0; i < large_count; i++)
+        has_more |= take_back_one(__atomic_load_n(&large_records[i], __ATOMIC_ACQUIRE));
+    const uint32_t after = __atomic_load_n(&pause_after, __ATOMIC_RELAXED);
+    const uint32_t next = has_more ? 0 : after < pause_max ? (after << 1 | 1) : pause_max;
+    __atomic_store_n(&pause_after, next, __ATOMIC_RELAXED);
+    __atomic_store_n(&pause, next, __ATOMIC_RELAXED);
+    return has_more;
+}
+
+struct taken* large_take(void) {
+    unsigned char* scratch = plumb_scratch_acquire();
+    if (scratch == NULL && take_back()) scratch = plumb_scratch_acquire();
+    return scratch != NULL ? (struct taken*)(scratch + LARGE_RECORD_AT) : NULL;
+}
+
+void large_begin(struct taken* taken, struct ust_context* context) {
+    const uintptr_t own = room_own(taken, __atomic_add_fetch(&last_tag, 1, __ATOMIC_RELAXED));
+    taken->own = own;
+    taken->context = context;
+    taken->start = 0;
+    context->own = (void*)own;
+    remember(taken);
+}
+
+void large_give_back(struct taken* taken) {
+    taken->own = 0;
+    forget(taken);
+    plumb_scratch_release(large_payload(taken));
+}

@@ -1,0 +1,23 @@
+/*
+ * Buffers for records that have no room in their thread's: of the runtime, for all threads. Which of them were left by a jump is found when
+ * there is none any more, as room.h has it.
+ */
+#ifndef PLUMB_PROBES_LTTNG_LARGE_H
+#define PLUMB_PROBES_LTTNG_LARGE_H
+
+#include "event.h"
+#include "room.h"
+
+/* At a buffer's start plumb_emit_large() wants the payload; the record stands behind it. */
+#define LARGE_RECORD_AT ((LARGE_ROOM_BYTES + SLACK_BYTES + 15u) & ~15u)
+
+/* Where the record stands in one; NULL: there is none. */
+struct taken* large_take(void);
+void large_begin(struct taken* taken, struct ust_context* context);
+void large_give_back(struct taken* taken);
+
+static inline unsigned char* large_payload(struct taken* taken) {
+    return (unsigned char*)taken - LARGE_RECORD_AT;
+}
+
+#endif
