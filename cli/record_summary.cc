@@ -183,11 +183,11 @@ std::string summary_text(const RecordSummary& summary) {
         text +=
             fmt::format("Process {} was reached late: {}\n", each.process_id, without_controls(each.reason));
     for (const uid_t user_id : summary.unseen_users)
-        text += fmt::format(
-            "Programs of user {0} with tracepoints began and ended before that user was recorded: if the "
-            "command started them, what they traced is missing (--user {0} records that user's programs from "
-            "their beginning).\n",
-            user_id);
+        text +=
+            fmt::format("Programs of user {0} with tracepoints began and ended before that user was "
+                        "recorded: {1}what they "
+                        "traced is missing (--user {0} records that user's programs from their beginning).\n",
+                        user_id, summary.command.empty() ? "" : "if the command started them, ");
     text += disturbed_text(summary.disturbed);
     for (const TracedName& each : summary.left_running)
         text += fmt::format("{} ({}) still runs; it is not traced any more.\n", escaped(each.name),

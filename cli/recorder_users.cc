@@ -53,6 +53,7 @@ Status Recorder::open_other_users(const ChannelConfig& config, const ClockCalibr
         for (const auto& [process_id, start_ns] : attached_)
             take_join(other_users_->join_container_of(process_id));
     if (options_.all_users) {
+        other_users_->look_for_unseen_programs();
         other_users_->open_for_everybody();
         other_users_->join_later([this](const Result<Report>& joined) { take_join(joined); });
     }
@@ -62,7 +63,8 @@ Status Recorder::open_other_users(const ChannelConfig& config, const ClockCalibr
     const auto is_meant = [&](std::uint32_t process_id) { return any || attached_.count(process_id) != 0; };
     take_join(other_users_->join_own(is_meant, any || !options_.command.empty()));
     if (!has_others) return ok();
-    if (!options_.command.empty() || !attached_.empty()) other_users_->look_for_unseen_programs();
+    if (!options_.all_users && (!options_.command.empty() || !attached_.empty()))
+        other_users_->look_for_unseen_programs();
     for (const ProcessSlot& slot : session_->state().processes())
         if (const auto user_id = user_of(slot.process_id()); user_id && is_meant(slot.process_id()))
             join(*user_id);
@@ -79,7 +81,7 @@ void Recorder::take_join(const Result<Report>& joined) {
 }
 
 std::uint64_t Recorder::other_users_tick_ns() const {
-    return elapsed_ns() < eager_ns ? eager_tick_ns : steady_tick_ns;
+    return elapsed_ns() < eager_ns || options_.all_users ? eager_tick_ns : steady_tick_ns;
 }
 
 /* Who was launched as root may be somebody else by now. */
@@ -169,9 +171,9 @@ void Recorder::find_attached_ended_unseen() {
 
 void Recorder::find_unseen_users() {
     find_attached_ended_unseen();
-    if (!other_users_ || !command_) return;
+    if (!other_users_ || (!command_ && !options_.all_users)) return;
     summary_.unseen_users = other_users_->unseen_users();
-    const auto user_id = command_->has_ended() ? command_->ended_as() : std::nullopt;
+    const auto user_id = command_ && command_->has_ended() ? command_->ended_as() : std::nullopt;
     if (user_id && summary_.unseen_users.count(*user_id) != 0) ended_as_unseen_user();
 }
 

@@ -189,3 +189,8 @@ extern "C" __attribute__((visibility("default"))) void plumb_scratch_release(voi
     uint64_t word = load_relaxed(*use.word);
     if ((word & in_use) != 0 && use_of(word) == use.number) compare_exchange(*use.word, word, word & ~in_use);
 }
+
+extern "C" __attribute__((visibility("default"))) void plumb_scratch_keep(void* scratch) {
+    const Use use = use_at(scratch);
+    if (use.word != nullptr) change(use, load_relaxed(newest_us), in_use | pinned);
+}

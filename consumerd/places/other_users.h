@@ -167,7 +167,10 @@ private:
     Result<Report> join_place(const UserPlace& place);
     Result<Report> join_awaited(const UserPlace& place);
     Result<Report> join_in_container(const UserPlace& place);
+    bool has_begun_since(const UserPlace& place, bool is_first_look);
+    void join_whoever_is_at(const UserPlace& place, bool is_first_look, const EachReport& each);
     void join_everybody(const EachReport& each);
+    void join_all_containers(const EachReport& each);
     Result<Report> begin(const UserPlace& place, const ChannelConfig& config);
     Result<Report> take_over_at(const UserPlace& place, const std::string& folder,
                                 std::optional<LeftTrace> left);
@@ -202,7 +205,8 @@ private:
     std::set<uid_t> open_for_; /* users, whoever comes of them */
     std::uint64_t next_changed_look_ns_ = 0;
     bool is_open_for_everybody_ = false;
-    std::uint64_t next_everybody_look_ns_ = 0;
+    std::uint64_t next_everybody_look_ns_ = 0, next_containers_look_ns_ = 0;
+    std::map<UserPlace, std::uint32_t> claims_; /* at the last look, of places that are not recorded yet */
     ContainerSearch containers_;
     std::uint64_t next_place_look_ns_ = 0;
     std::map<UserPlace, std::string>

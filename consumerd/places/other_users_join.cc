@@ -118,20 +118,42 @@ Result<Report> OtherUsers::join_container_of(std::uint32_t process_id) {
     return Report{};
 }
 
+/* By how many slots were ever claimed there: whoever began since the last look may have ended by now, and the next one is as brief. A place
+ * that was not there at the first look is new itself. */
+bool OtherUsers::has_begun_since(const UserPlace& place, bool is_first_look) {
+    const auto directory = UserDirectory::open_existing(place);
+    if (!directory) return false;
+    const auto state = StateFile::open_existing(*directory);
+    if (!state) return false;
+    const std::uint32_t claims = state->claims();
+    const auto [known, is_new] = claims_.try_emplace(place, claims);
+    const std::uint32_t before = is_new && !is_first_look ? 0 : known->second;
+    known->second = claims;
+    return claims != before;
+}
+
+void OtherUsers::join_whoever_is_at(const UserPlace& place, bool is_first_look, const EachReport& each) {
+    if (place == main_place(::geteuid()) || is_settled(place)) return;
+    const bool has_begun = has_begun_since(place, is_first_look);
+    if (!has_begun && !has_programs(place, [](std::uint32_t) { return true; })) return;
+    each(place.container ? join_in_container(place) : join_place(place));
+    if (unseen_ && !place.container) unseen_->found(place);
+}
+
 void OtherUsers::join_everybody(const EachReport& each) {
-    std::vector<UserPlace> places;
-    if (auto outside = places_with_directory()) places = std::move(*outside);
+    const auto places = places_with_directory();
+    if (!places) return;
+    for (const UserPlace& place : *places)
+        join_whoever_is_at(place, next_everybody_look_ns_ == 0, each);
+}
+
+/* To find them all takes longer. */
+void OtherUsers::join_all_containers(const EachReport& each) {
     const auto containers = containers_.all();
-    for (const auto& container : containers) {
-        const std::vector<UserPlace> inside = places_in(container);
-        places.insert(places.end(), inside.begin(), inside.end());
-    }
+    for (const auto& container : containers)
+        for (const UserPlace& place : places_in(container))
+            join_whoever_is_at(place, next_containers_look_ns_ == 0, each);
     retire_containers(containers, each);
-    const auto anybody = [](std::uint32_t) { return true; };
-    for (const UserPlace& place : places) {
-        if (place == main_place(::geteuid()) || is_settled(place) || !has_programs(place, anybody)) continue;
-        each(place.container ? join_in_container(place) : join_place(place));
-    }
 }
 
 /* A container that is gone comes back as another one. Not at the first look: one may be between two of its processes. */
@@ -172,6 +194,11 @@ void OtherUsers::join_later(const EachReport& each) {
         const std::uint64_t before_ns = used_ns();
         join_everybody(each);
         next_everybody_look_ns_ = behind_pause_ns(used_ns() - before_ns);
+    }
+    if (is_open_for_everybody_ && now_ns >= next_containers_look_ns_) {
+        const std::uint64_t before_ns = used_ns();
+        join_all_containers(each);
+        next_containers_look_ns_ = behind_pause_ns(used_ns() - before_ns);
     }
     if (open_for_.empty() || now_ns < next_place_look_ns_) return;
     constexpr std::uint64_t pause_ns = 50'000'000;

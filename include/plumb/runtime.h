@@ -163,6 +163,8 @@ uint64_t plumb_monotonic_ns(void);
  * plumb_scratch_release(). */
 void* plumb_scratch_acquire(void) __attribute__((cold));
 void plumb_scratch_release(void* scratch);
+/* It is not taken over by somebody else, as one is that has not been used for ten seconds: for who finds by himself what was left by a jump. */
+void plumb_scratch_keep(void* scratch) __attribute__((cold));
 #define PLUMB_SCRATCH_BYTES 65600u
 
 /*

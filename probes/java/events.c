@@ -5,9 +5,9 @@
  * Java puts the fields together as they lie in a record. What is called here takes nothing but numbers, so it asks the JVM for nothing,
  * and a thread that waits here (in block mode) keeps no collection from going on.
  */
+#include "payload.h"
+
 #include <plumb/control.h>
-#include <plumb/detail/payload.h>
-#include <plumb/detail/writer.h>
 #include <plumb/runtime.h>
 
 #include <jni.h>
@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 struct java_event {
@@ -126,6 +127,9 @@ NATIVE(jlong, addressOf)(JNIEnv*, jclass, jobject);
 NATIVE(void, emit3)(JNIEnv*, jclass, jlong, jlong, jlong, jlong);
 NATIVE(void, emit8)(JNIEnv*, jclass, jlong, jlong, jlong, jlong, jlong, jlong, jlong, jlong, jlong);
 NATIVE(void, emit)(JNIEnv*, jclass, jlong, jlong, jint, jboolean);
+NATIVE(jobject, allocate)(JNIEnv*, jclass, jint);
+NATIVE(void, free)(JNIEnv*, jclass, jlong);
+NATIVE(void, rest)(JNIEnv*, jclass);
 NATIVE(jint, changes)(JNIEnv*, jclass);
 NATIVE(void, awaitChange)(JNIEnv*, jclass, jint);
 
@@ -190,16 +194,37 @@ NATIVE(void, emit8)
 NATIVE(void, emit)(JNIEnv* jni, jclass class, jlong address, jlong payload, jint bytes, jboolean is_cut) {
     (void)jni, (void)class;
     struct java_event* const event = event_at(address);
-    unsigned char* const from = (unsigned char*)(uintptr_t)payload; /* NOLINT(performance-no-int-to-ptr) */
     if (!is_on(event)) {
         came_unwanted();
         return;
     }
-    memset(from + bytes, 0, 8); /* goes into the ring, too */
-    if ((uint32_t)bytes <= event->fixed_bytes + PLUMB_SMALL_ROOM && !is_cut)
-        plumb_emit(&event->event, from, (uint32_t)bytes);
-    else
-        plumb_emit_large(&event->event, from, (uint32_t)bytes, is_cut);
+    emit_payload(&event->event, event->fixed_bytes, payload, bytes, is_cut);
+}
+
+/* A payload that begins at any place may have a line end in the middle of a short record: that costs some ns. */
+#define CACHE_LINE_BYTES 64u
+
+static size_t align_up(size_t bytes) {
+    return (bytes + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
+}
+
+NATIVE(jobject, allocate)(JNIEnv* jni, jclass class, jint bytes) {
+    (void)class;
+    void* const memory = aligned_alloc(CACHE_LINE_BYTES, align_up((size_t)bytes));
+    jobject const buffer = memory == NULL ? NULL : (*jni)->NewDirectByteBuffer(jni, memory, bytes);
+    if (buffer == NULL) free(memory); /* an OutOfMemoryError is on its way if there was some */
+    return buffer;
+}
+
+NATIVE(void, free)(JNIEnv* jni, jclass class, jlong address) {
+    (void)jni, (void)class;
+    free((void*)(uintptr_t)address); /* NOLINT(performance-no-int-to-ptr) */
+}
+
+NATIVE(void, rest)(JNIEnv* jni, jclass class) {
+    (void)jni, (void)class;
+    const struct timespec moment = {0, 100000};
+    nanosleep(&moment, NULL);
 }
 
 /* Before Java looks which events are on: whatever is told from now on is another change. */

@@ -8,6 +8,8 @@
  *   thread            the thread's name; empty where another thread hands the record over
  *   class_name, method   as the record has them; empty where it has not
  */
+#include "payload.h"
+
 #include <plumb/tracepoint.h>
 
 #include <jni.h>
@@ -27,72 +29,47 @@ LOG_EVENT(finest, PLUMB_DEBUG);
 /* As LogEvents numbers them. */
 enum kind { severe, warning, info, config, fine, finer, finest };
 
-static uint32_t* word_of(jint kind) {
+static struct plumb_event* event_of(jint kind) {
     switch (kind) {
     case severe:
-        return &plumb_event_java__severe.enabled;
+        return &plumb_event_java__severe;
     case warning:
-        return &plumb_event_java__warning.enabled;
+        return &plumb_event_java__warning;
     case info:
-        return &plumb_event_java__info.enabled;
+        return &plumb_event_java__info;
     case config:
-        return &plumb_event_java__config.enabled;
+        return &plumb_event_java__config;
     case fine:
-        return &plumb_event_java__fine.enabled;
+        return &plumb_event_java__fine;
     case finer:
-        return &plumb_event_java__finer.enabled;
+        return &plumb_event_java__finer;
     default:
-        return &plumb_event_java__finest.enabled;
+        return &plumb_event_java__finest;
     }
 }
 
 JNIEXPORT jobject JNICALL Java_plumb_internal_LogEvents_word(JNIEnv*, jclass, jint);
-JNIEXPORT void JNICALL Java_plumb_internal_LogEvents_log(JNIEnv*, jclass, jint, jint, jobject, jint, jint,
-                                                         jint, jint, jint);
+JNIEXPORT void JNICALL Java_plumb_internal_LogEvents_emit(JNIEnv*, jclass, jint, jlong, jint, jboolean);
+JNIEXPORT void JNICALL Java_plumb_internal_LogEvents_countLoss(JNIEnv*, jclass, jint);
 
 /* The word that says whether the event is on: 0 is off. It stays where it is. */
 JNIEXPORT jobject JNICALL Java_plumb_internal_LogEvents_word(JNIEnv* jni, jclass class, jint kind) {
     (void)class;
-    return (*jni)->NewDirectByteBuffer(jni, word_of(kind), sizeof(uint32_t));
+    return (*jni)->NewDirectByteBuffer(jni, &event_of(kind)->enabled, sizeof(uint32_t));
 }
 
-#define TRACE(event)                                                                                      \
-    plumb_trace(java, event, logger, (size_t)logger_bytes, message, (size_t)message_bytes, level, thread, \
-                (size_t)thread_bytes, class_name, (size_t)class_bytes, method, (size_t)method_bytes)
+/* The level, and of five texts the counts. */
+#define FIXED_BYTES (4u + 5u * 2u)
 
-/* The texts stand one behind the other. */
-JNIEXPORT void JNICALL Java_plumb_internal_LogEvents_log(JNIEnv* jni, jclass class, jint kind, jint level,
-                                                         jobject texts, jint logger_bytes, jint message_bytes,
-                                                         jint thread_bytes, jint class_bytes,
-                                                         jint method_bytes) {
-    (void)class;
-    const char* const logger = (*jni)->GetDirectBufferAddress(jni, texts);
-    if (!logger) return;
-    const char* const message = logger + logger_bytes;
-    const char* const thread = message + message_bytes;
-    const char* const class_name = thread + thread_bytes;
-    const char* const method = class_name + class_bytes;
-    switch (kind) {
-    case severe:
-        TRACE(severe);
-        break;
-    case warning:
-        TRACE(warning);
-        break;
-    case info:
-        TRACE(info);
-        break;
-    case config:
-        TRACE(config);
-        break;
-    case fine:
-        TRACE(fine);
-        break;
-    case finer:
-        TRACE(finer);
-        break;
-    default:
-        TRACE(finest);
-        break;
-    }
+JNIEXPORT void JNICALL Java_plumb_internal_LogEvents_emit(JNIEnv* jni, jclass class, jint kind, jlong payload,
+                                                          jint bytes, jboolean is_cut) {
+    (void)jni, (void)class;
+    struct plumb_event* const event = event_of(kind);
+    if (__atomic_load_n(&event->enabled, __ATOMIC_RELAXED) != 0)
+        emit_payload(event, FIXED_BYTES, payload, bytes, is_cut);
+}
+
+JNIEXPORT void JNICALL Java_plumb_internal_LogEvents_countLoss(JNIEnv* jni, jclass class, jint kind) {
+    (void)jni, (void)class;
+    plumb_lose(event_of(kind));
 }

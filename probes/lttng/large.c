@@ -8,6 +8,7 @@
  */
 enum { large_count = 256, pause_max = 1023 };
 static struct taken* large_records[large_count];
+static const struct reader* begun_by[large_count]; /* for a child, which has no other thread */
 static uint32_t last_tag;
 static uint32_t pause,
     pause_after; /* how often nobody looks for what was left, and how often behind the next look */
@@ -15,10 +16,12 @@ static uint32_t pause,
 static void remember(struct taken* taken) {
     for (uint32_t i = 0; i < large_count; i++) {
         struct taken* nobody = NULL;
-        if (__atomic_load_n(&large_records[i], __ATOMIC_RELAXED) == NULL &&
-            __atomic_compare_exchange_n(&large_records[i], &nobody, taken, false, __ATOMIC_RELEASE,
-                                        __ATOMIC_RELAXED))
-            return;
+        if (__atomic_load_n(&large_records[i], __ATOMIC_RELAXED) != NULL ||
+            !__atomic_compare_exchange_n(&large_records[i], &nobody, taken, false, __ATOMIC_RELEASE,
+                                         __ATOMIC_RELAXED))
+            continue;
+        __atomic_store_n(&begun_by[i], lttng_ust_urcu_reader, __ATOMIC_RELAXED);
+        return;
     }
 }
 
@@ -34,11 +37,14 @@ static bool forget(struct taken* taken) {
 }
 
 static bool take_back_one(struct taken* taken) {
-    if (taken == NULL || plumb_is_word_there(&taken->context->own, taken->own) || !forget(taken))
-        return false;
+    if (!forget(taken)) return false;
     taken->own = 0;
     plumb_scratch_release(large_payload(taken));
     return true;
+}
+
+static bool take_back_if_left(struct taken* taken) {
+    return taken != NULL && !plumb_is_word_there(&taken->context->own, taken->own) && take_back_one(taken);
 }
 
 /* A look is a system call for each: of those who looked in vain, not each further one does. */
@@ -50,7 +56,7 @@ static bool take_back(void) {
     }
     bool has_more = false;
     for (uint32_t i = 0; i < large_count; i++)
-        has_more |= take_back_one(__atomic_load_n(&large_records[i], __ATOMIC_ACQUIRE));
+        has_more |= take_back_if_left(__atomic_load_n(&large_records[i], __ATOMIC_ACQUIRE));
     const uint32_t after = __atomic_load_n(&pause_after, __ATOMIC_RELAXED);
     const uint32_t next = has_more ? 0 : after < pause_max ? (after << 1 | 1) : pause_max;
     __atomic_store_n(&pause_after, next, __ATOMIC_RELAXED);
@@ -61,7 +67,10 @@ static bool take_back(void) {
 struct taken* large_take(void) {
     unsigned char* scratch = plumb_scratch_acquire();
     if (scratch == NULL && take_back()) scratch = plumb_scratch_acquire();
-    return scratch != NULL ? (struct taken*)(scratch + LARGE_RECORD_AT) : NULL;
+    if (scratch == NULL) return NULL;
+    plumb_scratch_keep(
+        scratch); /* a thread may stand still in the middle of a record, for as long as it likes */
+    return (struct taken*)(scratch + LARGE_RECORD_AT);
 }
 
 void large_begin(struct taken* taken, struct ust_context* context) {
@@ -77,4 +86,9 @@ void large_give_back(struct taken* taken) {
     taken->own = 0;
     forget(taken);
     plumb_scratch_release(large_payload(taken));
+}
+
+void large_keep_own(void) {
+    for (uint32_t i = 0; i < large_count; i++)
+        if (large_records[i] != NULL && begun_by[i] != lttng_ust_urcu_reader) take_back_one(large_records[i]);
 }

@@ -15,6 +15,8 @@
 struct taken* large_take(void);
 void large_begin(struct taken* taken, struct ust_context* context);
 void large_give_back(struct taken* taken);
+/* In a forked child: there is no other thread. */
+void large_keep_own(void);
 
 static inline unsigned char* large_payload(struct taken* taken) {
     return (unsigned char*)taken - LARGE_RECORD_AT;

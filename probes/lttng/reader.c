@@ -1,6 +1,7 @@
 #include "readers.h"
 
 #include "event.h"
+#include "large.h"
 #include "ust.h"
 
 #include <errno.h>
@@ -342,6 +343,7 @@ static void know_process(void* unused) {
 static void keep_own_place(void) {
     process = 0;
     plumb_with_permit(know_process, NULL);
+    large_keep_own();
     for (uint32_t g = 0; g < GROUP_COUNT; g++) {
         struct reader* const group = reader_groups[g];
         if (group == NULL) break;

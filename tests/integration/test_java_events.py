@@ -304,6 +304,31 @@ class Declarations(InFolder):
         self.assertEqual([each["id"] for each in self.fields("order")], [1, 2, 3])
         self.assertEqual([list(each.values()) for each in self.fields("full")], [list(range(1, 33))])
 
+    def test_an_enum_that_is_not_initialised_yet(self):
+        (self.folder / "Early.java").write_text("""
+            public class Early {
+                @plumb.Event("shop:early") interface Painted { void emit(int id, Color color); }
+                enum Color {
+                    RED;
+                    Color() {
+                        try {
+                            plumb.Plumb.event(Painted.class);
+                        } catch (IllegalArgumentException refused) {
+                            System.out.println(refused.getMessage());
+                        }
+                    }
+                }
+                public static void main(String[] words) {
+                    final Color red = Color.RED;
+                    plumb.Plumb.event(Painted.class).emit(1, red);
+                }
+            }""")
+        compile_java(self.folder / "Early.java", to=self.folder)
+        self.assertEqual(self.record("Early", classes=self.folder),
+                         "plumb: Early$Painted has a field color of the enum Early$Color, whose constants are not there yet: declare the event "
+                         "when that is initialised, not while it is\n")
+        self.assertEqual([each["color"]["label"] for each in self.fields("early")], ["RED"])
+
     def test_names_are_needed(self):
         (self.folder / "Nameless.java").write_text("""
             public class Nameless {

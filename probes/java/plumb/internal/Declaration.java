@@ -115,8 +115,11 @@ final class Declaration {
     }
 
     /** Null is -1, and a constant is its ordinal number. */
-    private static FieldShape enumField(Class<?> java, String name) {
+    private FieldShape enumField(Class<?> java, String name) {
         final Object[] constants = java.getEnumConstants();
+        if (constants == null)
+            throw wrong("has a field " + name + " of the enum " + java.getTypeName()
+                + ", whose constants are not there yet: declare the event when that is initialised, not while it is");
         final List<String> labels = new ArrayList<>();
         labels.add("null");
         for (Object constant : constants) labels.add(((Enum<?>) constant).name());

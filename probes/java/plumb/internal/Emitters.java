@@ -84,6 +84,7 @@ final class Emitters {
 
     private static void writePayload(ClassFile.Code code, Declaration declaration, MethodType type, long event) {
         final String payload = "plumb/internal/Payload";
+        Payload.prepare();
         code.push(declaration.fixedBytes()).invokeStatic(payload, "begin", "(I)L" + payload + ";");
         int local = 0;
         for (int i = 0; i < type.parameterCount(); i++) {

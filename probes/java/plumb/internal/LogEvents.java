@@ -6,10 +6,6 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import java.nio.CharBuffer;
-import java.nio.charset.CharsetEncoder;
-import java.nio.charset.CodingErrorAction;
-import java.nio.charset.StandardCharsets;
 
 /**
  * The events of what logging says, java:severe, warning, info, config, fine, finer and finest, for a handler of whatever framework. A level
@@ -22,11 +18,13 @@ public final class LogEvents {
     private static final VarHandle WORD =
         MethodHandles.byteBufferViewVarHandle(int[].class, ByteOrder.nativeOrder());
     private static final ByteBuffer[] WORDS = new ByteBuffer[LEAST_LEVELS.length + 1];
-    private static final ThreadLocal<Texts> TEXTS = ThreadLocal.withInitial(Texts::new);
+    /** The level, and of five texts the counts. */
+    private static final int FIXED_BYTES = 4 + 5 * 2;
 
     static {
         Library.load("Plumb's logging");
         for (int kind = 0; kind < WORDS.length; kind++) WORDS[kind] = word(kind);
+        Payload.prepare();
     }
 
     private LogEvents() {}
@@ -52,11 +50,21 @@ public final class LogEvents {
 
     /** Texts that are null are empty. */
     public static void log(int kind, int level, String logger, String message, String thread, String className, String method) {
-        final Texts texts = TEXTS.get();
-        texts.clear();
-        final int loggerBytes = texts.add(logger), messageBytes = texts.add(message), threadBytes = texts.add(thread);
-        final int classBytes = texts.add(className), methodBytes = texts.add(method);
-        log(kind, level, texts.bytes, loggerBytes, messageBytes, threadBytes, classBytes, methodBytes);
+        Payload.begin(FIXED_BYTES).text(orEmpty(logger)).text(orEmpty(message)).i32(level).text(orEmpty(thread)).text(orEmpty(className))
+            .text(orEmpty(method)).log(kind);
+    }
+
+    private static String orEmpty(String text) {
+        return text == null ? "" : text;
+    }
+
+    /** Counts a record as lost: for it there was no memory, or no stack. */
+    public static void lose(int kind) {
+        try {
+            countLoss(kind);
+        } catch (StackOverflowError tooDeep) {
+            // the program, which is as deep, meets that itself
+        }
     }
 
     /** The message, and behind it what was thrown. */
@@ -67,45 +75,10 @@ public final class LogEvents {
         return text.toString().stripTrailing();
     }
 
-    /**
-     * One behind the other, in UTF-8, where native code can read them. A record takes up to 64 KiB, and so does each of them: the native
-     * side makes the longest shorter.
-     */
-    private static final class Texts {
-        private static final int FEW_BYTES = 4096, MOST_BYTES = 65536;
-        private final CharsetEncoder encoder = StandardCharsets.UTF_8.newEncoder()
-            .onMalformedInput(CodingErrorAction.REPLACE).onUnmappableCharacter(CodingErrorAction.REPLACE);
-        private ByteBuffer bytes = ByteBuffer.allocateDirect(FEW_BYTES);
-
-        void clear() {
-            bytes.clear();
-        }
-
-        /** How many bytes it takes. What is longer than a record is cut. */
-        int add(String text) {
-            if (text == null) return 0;
-            final int begin = bytes.position();
-            final CharBuffer from = CharBuffer.wrap(text);
-            encoder.reset();
-            bytes.limit(Math.min(bytes.capacity(), begin + MOST_BYTES));
-            while (encoder.encode(from, bytes, true).isOverflow() && bytes.position() - begin < MOST_BYTES - 4) {
-                grow();
-                bytes.limit(Math.min(bytes.capacity(), begin + MOST_BYTES));
-            }
-            bytes.limit(bytes.capacity());
-            return bytes.position() - begin;
-        }
-
-        private void grow() {
-            final ByteBuffer larger = ByteBuffer.allocateDirect(Math.min(bytes.capacity() * 4, bytes.capacity() + MOST_BYTES));
-            bytes.flip();
-            larger.put(bytes);
-            bytes = larger;
-        }
-    }
-
     private static native ByteBuffer word(int kind);
 
-    private static native void log(int kind, int level, ByteBuffer texts, int logger, int message, int thread, int className,
-        int method);
+    /** The fields in memory, as Native.emit() takes them. */
+    static native void emit(int kind, long payload, int bytes, boolean isCut);
+
+    private static native void countLoss(int kind);
 }

@@ -16,6 +16,14 @@ final class Native {
 
     static native long addressOf(ByteBuffer direct);
 
+    /** Of malloc(), of which the JVM knows nothing; null: there is none. */
+    static native ByteBuffer allocate(int bytes);
+
+    static native void free(long address);
+
+    /** Returns in a moment. */
+    static native void rest();
+
     /** Fields that are of one size always, one behind the other, little-endian. */
     static native void emit3(long event, long word0, long word1, long word2);
 

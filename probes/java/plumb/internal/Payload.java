@@ -1,17 +1,17 @@
 package plumb.internal;
 
-import java.lang.invoke.MethodHandle;
-import java.lang.invoke.MethodHandles;
-import java.lang.invoke.MethodType;
-import java.lang.ref.Reference;
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
+import java.lang.ref.WeakReference;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicLongFieldUpdater;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 
 /**
- * The fields of an event on their way into native code, for events that have some of variable length: as they lie in a record. A thread
- * has one, so that emitting makes no object, but for the first time and for longer texts than before. Virtual threads share some, as
- * there may be too many of them.
+ * The fields of an event on their way into native code, for events that have some of variable length: as they lie in a record.
+ *
+ * <p>Emitting makes no object: a payload is taken from a pool that all threads share, for no longer than an event. Each thread begins to
+ * look at a place of its own, so that threads seldom meet there, and what is kept depends neither on how many there are nor on what they
+ * have ever emitted. A payload stays in its place and knows who holds it: so one whose thread did not come to the end of emit(), by a
+ * stack overflow or by Thread.stop(), is not lost. That thread takes it again, and others do when it has ended.
  *
  * <p>All fields together may be larger than a record, each field by itself not: the native side shortens the longest, and counts that.
  */
@@ -22,60 +22,77 @@ final class Payload {
     private static final int ALL_BYTES_MOST = 32 * MOST_BYTES;
 
     private static final int FIRST_BYTES = 4096;
-    /** What a thread keeps for its next event. */
-    private static final int KEPT_BYTES_MOST = 2 * MOST_BYTES;
+    /** What a payload keeps for its next event. */
+    private static final int OWN_BYTES_MOST = 16384;
     /** All that fields of one size may take, and the counts of the others; and what native code writes behind the end. */
     private static final int FIXED_BYTES_MOST = 32 * 8, SLACK_BYTES = 16;
 
-    private static final ThreadLocal<Payload> OF_THREAD = ThreadLocal.withInitial(Payload::new);
-    private static final AtomicReferenceArray<Payload> SHARED = new AtomicReferenceArray<>(64);
-    private static final MethodHandle IS_VIRTUAL = findIsVirtual();
+    /** A thread that may hold one. Its number is nobody else's, also when it has ended. */
+    private static final class Holder extends WeakReference<Thread> {
+        private static final AtomicLong COUNT = new AtomicLong();
+        final long number = COUNT.incrementAndGet();
 
-    static {
-        SHARED.set(0, new Payload());
+        Holder(Thread thread) {
+            super(thread);
+        }
+
+        boolean isGone() {
+            final Thread thread = get();
+            return thread == null || !thread.isAlive();
+        }
     }
 
-    private ByteBuffer bytes;
-    private long address;
-    private byte[] array; // as large: where a text is put together
+    private static final ThreadLocal<Holder> HOLDER = ThreadLocal.withInitial(() -> new Holder(Thread.currentThread()));
+    /** All threads for which there was no memory for one of their own. */
+    private static final Holder SOMEBODY = new Holder(null);
+    private static final long NOBODY = 0;
+
+    private static final int PLACES = 64, PLACES_TRIED = 8;
+    private static final AtomicReferenceArray<Payload> POOL = new AtomicReferenceArray<>(PLACES);
+    private static final AtomicLongFieldUpdater<Payload> HELD_BY = AtomicLongFieldUpdater.newUpdater(Payload.class, "heldBy");
+
+    /** Where there was no memory, asking again may have the JVM collect: not before as much time. */
+    private static final long RETRY_NS = 100_000_000;
+    private static volatile long failedAt_ns = System.nanoTime() - RETRY_NS;
+
+    /** Java 17 compiles calls of ByteBuffer's into code, and not into calls, if the class of a parameter that is null there is loaded. */
+    static {
+        try {
+            Class.forName("jdk.internal.misc.ScopedMemoryAccess$Scope", false, null);
+        } catch (ClassNotFoundException | LinkageError other) {
+            // of another Java, which has none
+        }
+    }
+
+    private volatile long heldBy = NOBODY; // a Holder's number
+    private Holder holder; // who held it last and had a Holder
+    private Memory own = Memory.make(FIRST_BYTES);
+    private Memory memory = own; // or a larger one, borrowed
+    private boolean isInPool = true;
     private int at;
     private int most; // bytes of a field that varies
     private int room; // of all of them
     private boolean isCut;
-    private int place = -1; // among those that are shared
+    /** So that what two threads write is never in one cache line. */
+    @SuppressWarnings("unused")
+    private long pad0, pad1, pad2, pad3, pad4, pad5, pad6, pad7, pad8, pad9;
 
-    private Payload() {
-        allocate(FIRST_BYTES);
+    private Payload() {}
+
+    /**
+     * To be called when an event is declared: from then on there is one to wait for where there is no memory for another one, and all
+     * that emitting needs is initialised.
+     */
+    static void prepare() {
+        final Payload payload = take(holder());
+        if (payload != null) payload.release();
     }
 
-    private void allocate(int capacity) {
-        final byte[] largerArray = new byte[capacity];
-        bytes = ByteBuffer.allocateDirect(capacity).order(ByteOrder.LITTLE_ENDIAN);
-        array = largerArray;
-        address = Native.addressOf(bytes);
-    }
-
-    /** Null before Java 21, where no thread is virtual. */
-    private static MethodHandle findIsVirtual() {
-        try {
-            return MethodHandles.publicLookup().findVirtual(Thread.class, "isVirtual", MethodType.methodType(boolean.class));
-        } catch (ReflectiveOperationException none) {
-            return null;
-        }
-    }
-
-    private static boolean isVirtual(Thread thread) {
-        if (IS_VIRTUAL == null) return false;
-        try {
-            return (boolean) IS_VIRTUAL.invokeExact(thread);
-        } catch (Throwable impossible) {
-            return false;
-        }
-    }
-
-    /** For an event whose fields take so many bytes at least. Ends with emit(). */
+    /** For an event whose fields take so many bytes at least. Ends with emit() or log(). */
     static Payload begin(int fixedBytes) {
-        final Payload payload = take(Thread.currentThread());
+        final Holder taker = holder();
+        Payload payload = take(taker);
+        if (payload == null) payload = waitForOne(taker);
         payload.at = 0;
         payload.most = MOST_BYTES - fixedBytes;
         payload.room = ALL_BYTES_MOST;
@@ -83,70 +100,125 @@ final class Payload {
         return payload;
     }
 
-    private static Payload take(Thread thread) {
+    private static Holder holder() {
         try {
-            return isVirtual(thread) ? takeShared(thread) : OF_THREAD.get();
+            return HOLDER.get();
         } catch (OutOfMemoryError none) {
-            return waitForShared();
+            return SOMEBODY;
         }
     }
 
-    private static Payload takeShared(Thread thread) {
-        final int begin = System.identityHashCode(thread);
-        for (int i = 0; i < 4; i++) {
-            final int place = (begin + i) & (SHARED.length() - 1);
-            final Payload free = SHARED.getAndSet(place, null);
-            if (free == null) continue;
-            free.place = place;
-            return free;
-        }
-        final Payload another = new Payload();
-        another.place = begin & (SHARED.length() - 1);
-        return another;
+    private static int placeOf(Holder taker, int step) {
+        return (int) taker.number + step & PLACES - 1;
     }
 
-    /** Where the program has used up its direct memory: one is there from the beginning, and taken for no longer than an event. */
-    private static Payload waitForShared() {
-        for (int place = 0;; place = (place + 1) & (SHARED.length() - 1)) {
-            final Payload free = SHARED.getAndSet(place, null);
-            if (free != null) {
-                free.place = place;
-                return free;
+    /** Null: there is no memory. */
+    private static Payload take(Holder taker) {
+        final Payload usual = POOL.get(placeOf(taker, 0));
+        return usual != null && usual.isTakenBy(taker) ? usual : takeAnother(taker);
+    }
+
+    private static Payload takeAnother(Holder taker) {
+        int empty = -1;
+        for (int step = 0; step < PLACES_TRIED; step++) {
+            final int place = placeOf(taker, step);
+            final Payload found = POOL.get(place);
+            if (found != null && found.isTakenBy(taker)) return found;
+            if (found == null && empty < 0) empty = place;
+        }
+        return makeFor(taker, empty);
+    }
+
+    private boolean isTakenBy(Holder taker) {
+        if (!HELD_BY.compareAndSet(this, NOBODY, taker.number) && !isLeftTo(taker)) return false;
+        if (holder != taker && taker != SOMEBODY) holder = taker;
+        return true;
+    }
+
+    /** It was not put back: by the same thread, or one that has ended since. */
+    private boolean isLeftTo(Holder taker) {
+        final long number = heldBy;
+        if (number == taker.number && taker != SOMEBODY) return true;
+        final Holder last = holder; // another one, if it has just been taken
+        return last != null && last.number == number && last.isGone() && HELD_BY.compareAndSet(this, number, taker.number);
+    }
+
+    /** `empty`: a place that had none; or -1, then it is for this event alone. */
+    private static Payload makeFor(Holder taker, int empty) {
+        if (System.nanoTime() - failedAt_ns < RETRY_NS) return null;
+        Payload made;
+        try {
+            made = new Payload();
+        } catch (OutOfMemoryError none) {
+            made = null;
+        }
+        if (made == null || made.own == null) {
+            failedAt_ns = System.nanoTime();
+            return null;
+        }
+        made.isTakenBy(taker);
+        if (empty < 0 || !POOL.compareAndSet(empty, null, made)) made.isInPool = false;
+        return made;
+    }
+
+    /** None is held for longer than an event; and where one is, by a thread that is suspended, others wait no longer than there is no memory. */
+    private static Payload waitForOne(Holder taker) {
+        while (true) {
+            for (int step = 0; step < PLACES; step++) {
+                final Payload found = POOL.get(placeOf(taker, step));
+                if (found != null && found.isTakenBy(taker)) return found;
             }
-            Thread.onSpinWait();
+            final Payload made = makeFor(taker, -1);
+            if (made != null) return made;
+            Native.rest();
         }
     }
 
     void emit(long event) {
-        Native.emit(event, address, at, isCut);
-        Reference.reachabilityFence(this);
-        if (bytes.capacity() > KEPT_BYTES_MOST) shrink();
-        if (place < 0) return;
-        final int own = place;
-        place = -1;
-        SHARED.lazySet(own, this);
+        Native.emit(event, memory.address, at, isCut);
+        release();
+    }
+
+    /** The same as an event of logging. */
+    void log(int kind) {
+        LogEvents.emit(kind, memory.address, at, isCut);
+        release();
+    }
+
+    private void release() {
+        if (memory != own) giveBack();
+        if (isInPool)
+            HELD_BY.lazySet(this, NOBODY);
+        else
+            own.free();
+    }
+
+    private void giveBack() {
+        final Memory borrowed = memory;
+        memory = own; // first: a thread that is stopped in between loses it, and nobody has it twice
+        borrowed.giveBack();
     }
 
     Payload i8(int value) {
-        bytes.put(at, (byte) value);
+        memory.bytes.put(at, (byte) value);
         at += 1;
         return this;
     }
 
     Payload i16(int value) {
-        bytes.putShort(at, (short) value);
+        memory.bytes.putShort(at, (short) value);
         at += 2;
         return this;
     }
 
     Payload i32(int value) {
-        bytes.putInt(at, value);
+        memory.bytes.putInt(at, value);
         at += 4;
         return this;
     }
 
     Payload i64(long value) {
-        bytes.putLong(at, value);
+        memory.bytes.putLong(at, value);
         at += 8;
         return this;
     }
@@ -175,10 +247,10 @@ final class Payload {
         final int chars = known.length();
         final int fits = reserve(3L * chars);
         int used = chars;
-        if (chars <= fits) known.getBytes(0, chars, array, 0);
+        if (chars <= fits) known.getBytes(0, chars, memory.array, 0);
         if (chars > fits || !isAscii(known)) used = encode(known, fits);
-        bytes.putShort(at, (short) used);
-        bytes.put(at + 2, array, 0, used);
+        memory.bytes.putShort(at, (short) used);
+        memory.bytes.put(at + 2, memory.array, 0, used);
         at += 2 + used;
         room -= used;
         return this;
@@ -192,7 +264,7 @@ final class Payload {
 
     /** What fits of it, into the array; how many bytes that are. */
     private int encode(String text, int fits) {
-        final byte[] to = array;
+        final byte[] to = memory.array;
         int used = 0;
         for (int i = 0; i < text.length(); i++) {
             final char c = text.charAt(i);
@@ -221,56 +293,56 @@ final class Payload {
 
     Payload bytes(byte[] values) {
         final int count = beginSequence(values == null ? 0 : values.length, 1);
-        if (count > 0) bytes.put(at, values, 0, count);
+        if (count > 0) memory.bytes.put(at, values, 0, count);
         at += count;
         return this;
     }
 
     Payload booleans(boolean[] values) {
         final int count = beginSequence(values == null ? 0 : values.length, 1);
-        for (int i = 0; i < count; i++) bytes.put(at + i, (byte) (values[i] ? 1 : 0));
+        for (int i = 0; i < count; i++) memory.bytes.put(at + i, (byte) (values[i] ? 1 : 0));
         at += count;
         return this;
     }
 
     Payload shorts(short[] values) {
         final int count = beginSequence(values == null ? 0 : values.length, 2);
-        for (int i = 0; i < count; i++) bytes.putShort(at + 2 * i, values[i]);
+        for (int i = 0; i < count; i++) memory.bytes.putShort(at + 2 * i, values[i]);
         at += 2 * count;
         return this;
     }
 
     Payload chars(char[] values) {
         final int count = beginSequence(values == null ? 0 : values.length, 2);
-        for (int i = 0; i < count; i++) bytes.putChar(at + 2 * i, values[i]);
+        for (int i = 0; i < count; i++) memory.bytes.putChar(at + 2 * i, values[i]);
         at += 2 * count;
         return this;
     }
 
     Payload ints(int[] values) {
         final int count = beginSequence(values == null ? 0 : values.length, 4);
-        for (int i = 0; i < count; i++) bytes.putInt(at + 4 * i, values[i]);
+        for (int i = 0; i < count; i++) memory.bytes.putInt(at + 4 * i, values[i]);
         at += 4 * count;
         return this;
     }
 
     Payload longs(long[] values) {
         final int count = beginSequence(values == null ? 0 : values.length, 8);
-        for (int i = 0; i < count; i++) bytes.putLong(at + 8 * i, values[i]);
+        for (int i = 0; i < count; i++) memory.bytes.putLong(at + 8 * i, values[i]);
         at += 8 * count;
         return this;
     }
 
     Payload floats(float[] values) {
         final int count = beginSequence(values == null ? 0 : values.length, 4);
-        for (int i = 0; i < count; i++) bytes.putInt(at + 4 * i, Float.floatToRawIntBits(values[i]));
+        for (int i = 0; i < count; i++) memory.bytes.putInt(at + 4 * i, Float.floatToRawIntBits(values[i]));
         at += 4 * count;
         return this;
     }
 
     Payload doubles(double[] values) {
         final int count = beginSequence(values == null ? 0 : values.length, 8);
-        for (int i = 0; i < count; i++) bytes.putLong(at + 8 * i, Double.doubleToRawLongBits(values[i]));
+        for (int i = 0; i < count; i++) memory.bytes.putLong(at + 8 * i, Double.doubleToRawLongBits(values[i]));
         at += 8 * count;
         return this;
     }
@@ -279,7 +351,7 @@ final class Payload {
     private int beginSequence(int count, int size) {
         final int fits = Math.min(count, reserve((long) count * size) / size);
         if (fits < count) isCut = true;
-        bytes.putShort(at, (short) fits);
+        memory.bytes.putShort(at, (short) fits);
         at += 2;
         room -= fits * size;
         return fits;
@@ -288,26 +360,26 @@ final class Payload {
     /** Room for so many bytes, or for as many as a field may have, and for all fields of one size; which there is. */
     private int reserve(long more) {
         final long needed = at + Math.min(more, Math.min(most, room)) + FIXED_BYTES_MOST + SLACK_BYTES;
-        if (needed > bytes.capacity()) grow((int) needed);
+        if (needed > memory.capacity()) grow((int) needed);
         return Math.min(most, room);
     }
 
-    private void shrink() {
-        try {
-            allocate(FIRST_BYTES);
-        } catch (OutOfMemoryError none) {
-            // It has what it had.
-        }
-    }
-
+    /** Where there is no memory, fields are cut to what there is. */
     private void grow(int needed) {
-        final ByteBuffer before = bytes;
-        try {
-            allocate(Math.max(needed, Math.min(2 * needed, MOST_BYTES + 2 * FIXED_BYTES_MOST + SLACK_BYTES)));
-        } catch (OutOfMemoryError none) {
-            room = before.capacity() - at - FIXED_BYTES_MOST - SLACK_BYTES;
+        final Memory before = memory;
+        final boolean isOwn = needed <= OWN_BYTES_MOST;
+        final Memory larger = isOwn ? Memory.make(Math.min(2 * needed, OWN_BYTES_MOST)) : Memory.borrow(needed);
+        if (larger == null) {
+            room = Math.max(0, before.capacity() - at - FIXED_BYTES_MOST - SLACK_BYTES);
             return;
         }
-        bytes.put(0, before, 0, at);
+        larger.bytes.put(0, before.bytes, 0, at);
+        memory = larger;
+        if (isOwn) {
+            own = larger;
+            before.free();
+        } else if (before != own) {
+            before.giveBack();
+        }
     }
 }

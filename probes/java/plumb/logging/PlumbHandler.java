@@ -40,6 +40,8 @@ public final class PlumbHandler extends Handler {
             LogEvents.log(kind, record.getLevel().intValue(), record.getLoggerName(), messageOf(record),
                 record.getLongThreadID() == current.getId() ? current.getName() : "", record.getSourceClassName(),
                 record.getSourceMethodName());
+        } catch (OutOfMemoryError | StackOverflowError none) {
+            LogEvents.lose(kind); // the program would not have met it without us
         } catch (RuntimeException problem) {
             reportError(null, problem, ErrorManager.WRITE_FAILURE);
         }

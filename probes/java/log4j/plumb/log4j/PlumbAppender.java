@@ -44,10 +44,14 @@ public final class PlumbAppender extends AbstractAppender {
         final int level = levelOf(event.getLevel().intLevel());
         final int kind = LogEvents.kindOf(level);
         if (!LogEvents.isOn(kind)) return;
-        final String message = messageOf(event);
-        final StackTraceElement place = event.getSource(); // looked for now, unless another thread handed it over without
-        LogEvents.log(kind, level, event.getLoggerName(), message, event.getThreadName(), place == null ? null : place.getClassName(),
-            place == null ? null : place.getMethodName());
+        try {
+            final String message = messageOf(event);
+            final StackTraceElement place = event.getSource(); // looked for now, unless another thread handed it over without
+            LogEvents.log(kind, level, event.getLoggerName(), message, event.getThreadName(), place == null ? null : place.getClassName(),
+                place == null ? null : place.getMethodName());
+        } catch (OutOfMemoryError | StackOverflowError none) {
+            LogEvents.lose(kind); // the program would not have met it without us, nor log4j2 have said it
+        }
     }
 
     /**
