@@ -39,11 +39,28 @@ Error with_remedy(const Error& error, const UserPlace& place, const std::string&
         "program has tracepoints any more.");
 }
 
+/* As programs do: libtrace/directory.cc. */
+bool may_make_in_shared_memory(uid_t user_id) {
+    struct stat info {};
+    if (::stat("/dev/shm", &info) != 0) return true; /* which is told of where it is used */
+    const auto map = read_small_file("/proc/self/uid_map");
+    if (!map) return info.st_uid != PLUMB_USER_UNKNOWN;
+    return plumb_user_in_shared_memory(map->data(), static_cast<uint32_t>(map->size()), info.st_uid,
+                                       user_id) == user_id;
+}
+
+constexpr const char* record_elsewhere =
+    "Record from outside, or with one of its own: `unshare -m sh -c 'mount -t tmpfs tmpfs "
+    "/dev/shm; plumb record ...'`.";
+
 /* Of what could not be opened. */
 Error explain_refusal(Error error, const std::string& path, uid_t user_id) {
     if (error.number() != EACCES && error.number() != EPERM) return error;
     struct stat info {};
     if (::lstat(path.c_str(), &info) != 0) return error;
+    if (info.st_uid != user_id && path.starts_with("/dev/shm/") && !may_make_in_shared_memory(user_id))
+        return error.hint("It belongs to another user: /dev/shm is not of this user namespace. {}",
+                          record_elsewhere);
     if (info.st_uid != user_id) return error.hint("It belongs to another user.");
     const bool is_directory = S_ISDIR(info.st_mode);
     const mode_t needed = is_directory ? 0700 : 0600;
@@ -90,16 +107,6 @@ Result<FileDescriptor> open_directory(const std::string& path, const std::string
 }
 
 } // namespace
-
-/* As programs do: libtrace/directory.cc. */
-static bool may_make_in_shared_memory(uid_t user_id) {
-    struct stat info {};
-    if (::stat("/dev/shm", &info) != 0) return true; /* which is told of where it is used */
-    const auto map = read_small_file("/proc/self/uid_map");
-    if (!map) return info.st_uid != PLUMB_USER_UNKNOWN;
-    return plumb_user_in_shared_memory(map->data(), static_cast<uint32_t>(map->size()), info.st_uid,
-                                       user_id) == user_id;
-}
 
 /* What recorders left that were killed before they named it. Whoever is just making one is spared, and what is not empty stays. */
 static void remove_unnamed(const std::string& path, uid_t user_id) {
@@ -161,17 +168,22 @@ static Status make_if_missing(const std::string& path, const UserPlace& place) {
     return error;
 }
 
+Status is_of_this_namespace(const std::string& path, uid_t user_id) {
+    struct stat there {};
+    if (may_make_in_shared_memory(user_id)) return ok();
+    if (::lstat(path.c_str(), &there) == 0 && there.st_uid == user_id) return ok();
+    return Error("/dev/shm is not of this user namespace, where user {} may be somebody else outside, so "
+                 "nothing was made there.",
+                 user_id)
+        .hint("{}", record_elsewhere);
+}
+
 Result<UserDirectory> UserDirectory::open_or_create(const UserPlace& place) {
     if (place.keeper == DirectoryKeeper::module && place.user_id == ::geteuid()) return open_existing(place);
     const auto path = plumb::path_of(place);
     if (!path) return path.error();
-    if (place.keeper == DirectoryKeeper::shared_memory && !may_make_in_shared_memory(place.user_id) &&
-        ::access(path->c_str(), F_OK) != 0)
-        return Error("/dev/shm is not of this user namespace, where user {} may be somebody else outside, so "
-                     "nothing was made there.",
-                     place.user_id)
-            .hint("Record from outside, or with one of its own: `unshare -m sh -c 'mount -t tmpfs tmpfs "
-                  "/dev/shm; plumb record ...'`.");
+    if (place.keeper == DirectoryKeeper::shared_memory)
+        if (const Status is = is_of_this_namespace(*path, place.user_id); !is) return is.error();
     if (Status made = make_if_missing(*path, place); !made) return made.error();
     return open_existing(place);
 }

@@ -74,6 +74,10 @@ private:
     FileDescriptor fd_;
 };
 
+/* Whether a user's directory in /dev/shm is his, or may be made: not in a user namespace that does not know whose /dev/shm is. The error says what to
+ * do. */
+Status is_of_this_namespace(const std::string& path, uid_t user_id);
+
 } // namespace plumb
 
 #endif

@@ -251,7 +251,10 @@ MachineCheck check_memory(const MemoryRoom& room) {
 MachineCheck check_user_directory(const std::string& path, uid_t user_id) {
     MachineCheck check{"user-directory", Finding::good, true, {}, {}};
     const Result<UserDirectory> directory = UserDirectory::open_existing_at(path, user_id);
-    if (directory) {
+    if (const Status is = is_of_this_namespace(path, user_id); !is) {
+        check.finding = Finding::missing;
+        check.found = is.error().message();
+    } else if (directory) {
         check.found = path + " is yours alone";
     } else if (directory.error().number() == ENOENT) {
         check.found = path + " is not there yet: made when it is needed";

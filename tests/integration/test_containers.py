@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # cmake-once
+# cmake-lock: everybody
 # cmake-timeout: 300
 """Who records whom across containers and users: real namespaces (process ids, mounts, ipc), /dev/shm shared and
 not, root and another user. Whoever may be recorded is recorded exactly and named as the recorder sees him; whoever may

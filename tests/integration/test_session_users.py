@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # cmake-once
+# cmake-lock: everybody
 # cmake-serial
 # cmake-timeout: 300
 """Sessions of root's plumb-consumerd over programs of other users and in containers: each is recorded exactly, whatever is killed

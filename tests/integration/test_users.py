@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # cmake-once
+# cmake-lock: everybody
 """Root records programs of several users in one trace: launched, attached, changing their user before or after exec. Who may
 not is told whose they are. Another user's directory can not lead root astray."""
 import json
@@ -192,6 +193,23 @@ class Users(unittest.TestCase):
             self.assertIn("Of what was recorded, nothing was lost.", said)
         summary, said = self.told_of_unseen("true")
         self.assertEqual(summary["unseen_users"], [], said)
+
+    def test_who_comes_and_goes_beside_everybody_is_recorded_or_told(self):
+        recorder = self.start([PLUMB, "record", "-o", self.trace, "--all-users", "-e", "pthread:mutex_lock"])
+        until = time.monotonic() + 30
+        while not (self.trace / "ust").exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        subprocess.run([*AS_USER, "env", f"LD_PRELOAD={folder / PROBE.name}", "sh", "-c", f"for i in $(seq 40); do echo 100 | {PROGRAM} > {os.devnull}; done"],
+                       timeout=60, check=True)
+        time.sleep(2)
+        recorder.send_signal(signal.SIGINT)
+        self.errors = recorder.communicate(timeout=30)[1]
+        self.assertEqual(recorder.returncode, 0, self.errors)
+        summary = json.loads((self.trace / "summary.json").read_text())
+        if (self.trace / f"ust-{USER}").exists() and summary["unseen_users"] == []:
+            self.assertGreaterEqual(summary["events"], 4000, self.errors)
+        else:
+            self.assertEqual(summary["unseen_users"], [USER], self.errors)
 
     def test_who_changed_the_user_and_ended_when_it_was_found_is_told(self):
         for turn in range(10):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # cmake-once
+# cmake-lock: everybody
 # cmake-timeout: 300
 # cmake-serial
 """A whole machine in one recording of root's, with events of the kernel: a database server of its own user under load, a program in a
