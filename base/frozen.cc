@@ -23,7 +23,8 @@ bool is_frozen(const std::string& folder, bool is_v2) {
 } // namespace
 
 bool is_control_group_frozen(std::uint32_t process_id, std::uint32_t thread_id, const std::string& root) {
-    const std::string groups = content_of(fmt::format("{}/proc/{}/task/{}/cgroup", root, process_id, thread_id));
+    const std::string groups =
+        content_of(fmt::format("{}/proc/{}/task/{}/cgroup", root, process_id, thread_id));
     if (groups.empty()) return false;
     const auto folders = control_groups(groups, content_of(root + "/proc/self/mountinfo"), "freezer");
     return std::any_of(folders.begin(), folders.end(), [&](const ControlGroup& group) {

@@ -50,7 +50,7 @@ static struct plumb_event* event_of(jint kind) {
 
 JNIEXPORT jobject JNICALL Java_plumb_internal_LogEvents_word(JNIEnv*, jclass, jint);
 JNIEXPORT void JNICALL Java_plumb_internal_LogEvents_emit(JNIEnv*, jclass, jint, jlong, jint, jboolean);
-JNIEXPORT void JNICALL Java_plumb_internal_LogEvents_countLoss(JNIEnv*, jclass, jint);
+JNIEXPORT void JNICALL Java_plumb_internal_LogEvents_countLoss(JNIEnv*, jclass, jint, jint);
 
 /* The word that says whether the event is on: 0 is off. It stays where it is. */
 JNIEXPORT jobject JNICALL Java_plumb_internal_LogEvents_word(JNIEnv* jni, jclass class, jint kind) {
@@ -69,7 +69,9 @@ JNIEXPORT void JNICALL Java_plumb_internal_LogEvents_emit(JNIEnv* jni, jclass cl
         emit_payload(event, FIXED_BYTES, payload, bytes, is_cut);
 }
 
-JNIEXPORT void JNICALL Java_plumb_internal_LogEvents_countLoss(JNIEnv* jni, jclass class, jint kind) {
+JNIEXPORT void JNICALL Java_plumb_internal_LogEvents_countLoss(JNIEnv* jni, jclass class, jint kind,
+                                                               jint count) {
     (void)jni, (void)class;
-    plumb_lose(event_of(kind));
+    for (jint i = 0; i < count; i++)
+        plumb_lose(event_of(kind));
 }

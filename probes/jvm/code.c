@@ -41,8 +41,9 @@ void JNICALL plumb_on_compiled_method_load(jvmtiEnv* jvmti, jmethodID method, ji
                                            const void* compile_info) {
     (void)jvmti, (void)map_length, (void)map, (void)compile_info;
     if (!plumb_enabled(jvm, compiled_method_load)) return plumb_came_unwanted(PLUMB_COMPILED_METHODS);
-    const uint32_t listeners = plumb_tell(&told_methods, &plumb_event_jvm__compiled_method_load, code,
-                                          (size_t)code_bytes, (uintptr_t)method);
+    const uint32_t listeners =
+        plumb_tell(&told_methods, &plumb_event_jvm__compiled_method_load, code, (size_t)code_bytes,
+                   0); /* the number of a method changes where its class is redefined */
     if (listeners == 0) return;
     struct plumb_method_names names;
     plumb_names_of_method(method, &names);

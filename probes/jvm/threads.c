@@ -70,6 +70,7 @@ struct thread_facts {
     uintptr_t vm_thread; /* 0: it has ended, or has not begun */
     struct plumb_vm_thread vm;
     struct plumb_name name, group;
+    bool has_group; /* which is taken from one that ends */
     bool daemon;
 };
 
@@ -101,6 +102,7 @@ static void read_facts(JNIEnv* jni, jthread thread, struct thread_facts* facts) 
     facts->name.allocated = info.name;
     facts->name.text = plumb_utf8_in_place(info.name);
     facts->daemon = info.is_daemon == JNI_TRUE;
+    facts->has_group = info.thread_group != NULL;
     read_group_name(jni, info.thread_group, &facts->group);
     if (info.thread_group) (*jni)->DeleteLocalRef(jni, info.thread_group);
     if (info.context_class_loader) (*jni)->DeleteLocalRef(jni, info.context_class_loader);
@@ -243,8 +245,9 @@ void plumb_threads_tell_running(JNIEnv* jni, uint32_t sessions) {
     for (jint i = 0; i < count; i++) {
         struct thread_facts facts;
         read_facts(jni, threads[i], &facts);
-        /* One that has ended by now would not be forgotten any more. */
-        if (facts.vm_thread != 0 && !(plumb_is_own_thread() && is_this_thread(jni, threads[i]))) {
+        /* One that has ended by now would not be forgotten any more, and one that is ending has been told. */
+        if (facts.vm_thread != 0 && facts.has_group &&
+            !(plumb_is_own_thread() && is_this_thread(jni, threads[i]))) {
             const uint32_t untold = remember_thread(jni, threads[i], &facts, sessions);
             if ((uintptr_t)read_field(jni, threads[i], &eetop_field) != facts.vm_thread)
                 forget_thread(jni, facts.vm_thread);

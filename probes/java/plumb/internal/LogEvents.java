@@ -25,7 +25,10 @@ public final class LogEvents {
         Library.load("Plumb's logging");
         for (int kind = 0; kind < WORDS.length; kind++) WORDS[kind] = word(kind);
         Payload.prepare();
+        countLoss(0, 0); // looked up by the JVM now, and not when there is no memory
     }
+
+    private static volatile int uncounted, uncountedKind;
 
     private LogEvents() {}
 
@@ -50,6 +53,7 @@ public final class LogEvents {
 
     /** Texts that are null are empty. */
     public static void log(int kind, int level, String logger, String message, String thread, String className, String method) {
+        if (uncounted != 0) countAll();
         Payload.begin(FIXED_BYTES).text(orEmpty(logger)).text(orEmpty(message)).i32(level).text(orEmpty(thread)).text(orEmpty(className))
             .text(orEmpty(method)).log(kind);
     }
@@ -61,10 +65,17 @@ public final class LogEvents {
     /** Counts a record as lost: for it there was no memory, or no stack. */
     public static void lose(int kind) {
         try {
-            countLoss(kind);
-        } catch (StackOverflowError tooDeep) {
-            // the program, which is as deep, meets that itself
+            countLoss(kind, 1);
+        } catch (StackOverflowError | OutOfMemoryError none) {
+            uncountedKind = kind; // not even that can be called: with the next record
+            uncounted++;
         }
+    }
+
+    private static void countAll() {
+        final int count = uncounted;
+        uncounted = 0;
+        countLoss(uncountedKind, count);
     }
 
     /** The message, and behind it what was thrown. */
@@ -80,5 +91,5 @@ public final class LogEvents {
     /** The fields in memory, as Native.emit() takes them. */
     static native void emit(int kind, long payload, int bytes, boolean isCut);
 
-    private static native void countLoss(int kind);
+    private static native void countLoss(int kind, int count);
 }

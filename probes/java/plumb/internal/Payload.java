@@ -27,24 +27,14 @@ final class Payload {
     /** All that fields of one size may take, and the counts of the others; and what native code writes behind the end. */
     private static final int FIXED_BYTES_MOST = 32 * 8, SLACK_BYTES = 16;
 
-    /** A thread that may hold one. Its number is nobody else's, also when it has ended. */
-    private static final class Holder extends WeakReference<Thread> {
-        private static final AtomicLong COUNT = new AtomicLong();
-        final long number = COUNT.incrementAndGet();
-
-        Holder(Thread thread) {
-            super(thread);
-        }
-
-        boolean isGone() {
-            final Thread thread = get();
-            return thread == null || !thread.isAlive();
-        }
-    }
-
-    private static final ThreadLocal<Holder> HOLDER = ThreadLocal.withInitial(() -> new Holder(Thread.currentThread()));
+    /**
+     * A thread that may hold one: its number, which is nobody else's, also when it has ended, and a reference to it. Of the JDK's classes
+     * alone: a thread keeps that for as long as it lives, and our loader may be about to go.
+     */
+    private static final ThreadLocal<Object[]> HOLDER = ThreadLocal.withInitial(() -> newHolder(Thread.currentThread()));
+    private static final AtomicLong COUNT = new AtomicLong();
     /** All threads for which there was no memory for one of their own. */
-    private static final Holder SOMEBODY = new Holder(null);
+    private static final Object[] SOMEBODY = newHolder(null);
     private static final long NOBODY = 0;
 
     private static final int PLACES = 64, PLACES_TRIED = 8;
@@ -54,6 +44,8 @@ final class Payload {
     /** Where there was no memory, asking again may have the JVM collect: not before as much time. */
     private static final long RETRY_NS = 100_000_000;
     private static volatile long failedAt_ns = System.nanoTime() - RETRY_NS;
+    private static volatile boolean holderFailed; // at the time below
+    private static volatile long holderFailedAt_ns;
 
     /** Java 17 compiles calls of ByteBuffer's into code, and not into calls, if the class of a parameter that is null there is loaded. */
     static {
@@ -64,8 +56,8 @@ final class Payload {
         }
     }
 
-    private volatile long heldBy = NOBODY; // a Holder's number
-    private Holder holder; // who held it last and had a Holder
+    private volatile long heldBy = NOBODY; // a holder's number
+    private Object[] holder; // who held it last, and was not SOMEBODY
     private Memory own = Memory.make(FIRST_BYTES);
     private Memory memory = own; // or a larger one, borrowed
     private boolean isInPool = true;
@@ -86,11 +78,26 @@ final class Payload {
     static void prepare() {
         final Payload payload = take(holder());
         if (payload != null) payload.release();
+        Native.rest(); // what native code is first called by, the JVM looks up with memory of its own
+        Native.free(0);
+    }
+
+    private static Object[] newHolder(Thread thread) {
+        return new Object[] {COUNT.incrementAndGet(), new WeakReference<>(thread)};
+    }
+
+    private static long numberOf(Object[] holder) {
+        return (Long) holder[0];
+    }
+
+    private static boolean isGone(Object[] holder) {
+        final Thread thread = (Thread) ((WeakReference<?>) holder[1]).get();
+        return thread == null || !thread.isAlive();
     }
 
     /** For an event whose fields take so many bytes at least. Ends with emit() or log(). */
     static Payload begin(int fixedBytes) {
-        final Holder taker = holder();
+        final Object[] taker = holder();
         Payload payload = take(taker);
         if (payload == null) payload = waitForOne(taker);
         payload.at = 0;
@@ -100,25 +107,28 @@ final class Payload {
         return payload;
     }
 
-    private static Holder holder() {
+    private static Object[] holder() {
+        if (holderFailed && System.nanoTime() - holderFailedAt_ns < RETRY_NS) return SOMEBODY;
         try {
             return HOLDER.get();
         } catch (OutOfMemoryError none) {
+            holderFailedAt_ns = System.nanoTime();
+            holderFailed = true;
             return SOMEBODY;
         }
     }
 
-    private static int placeOf(Holder taker, int step) {
-        return (int) taker.number + step & PLACES - 1;
+    private static int placeOf(Object[] taker, int step) {
+        return (int) numberOf(taker) + step & PLACES - 1;
     }
 
     /** Null: there is no memory. */
-    private static Payload take(Holder taker) {
+    private static Payload take(Object[] taker) {
         final Payload usual = POOL.get(placeOf(taker, 0));
         return usual != null && usual.isTakenBy(taker) ? usual : takeAnother(taker);
     }
 
-    private static Payload takeAnother(Holder taker) {
+    private static Payload takeAnother(Object[] taker) {
         int empty = -1;
         for (int step = 0; step < PLACES_TRIED; step++) {
             final int place = placeOf(taker, step);
@@ -129,22 +139,22 @@ final class Payload {
         return makeFor(taker, empty);
     }
 
-    private boolean isTakenBy(Holder taker) {
-        if (!HELD_BY.compareAndSet(this, NOBODY, taker.number) && !isLeftTo(taker)) return false;
+    private boolean isTakenBy(Object[] taker) {
+        if (!HELD_BY.compareAndSet(this, NOBODY, numberOf(taker)) && !isLeftTo(taker)) return false;
         if (holder != taker && taker != SOMEBODY) holder = taker;
         return true;
     }
 
     /** It was not put back: by the same thread, or one that has ended since. */
-    private boolean isLeftTo(Holder taker) {
+    private boolean isLeftTo(Object[] taker) {
         final long number = heldBy;
-        if (number == taker.number && taker != SOMEBODY) return true;
-        final Holder last = holder; // another one, if it has just been taken
-        return last != null && last.number == number && last.isGone() && HELD_BY.compareAndSet(this, number, taker.number);
+        if (number == numberOf(taker) && taker != SOMEBODY) return true;
+        final Object[] last = holder; // another one, if it has just been taken
+        return last != null && numberOf(last) == number && isGone(last) && HELD_BY.compareAndSet(this, number, numberOf(taker));
     }
 
     /** `empty`: a place that had none; or -1, then it is for this event alone. */
-    private static Payload makeFor(Holder taker, int empty) {
+    private static Payload makeFor(Object[] taker, int empty) {
         if (System.nanoTime() - failedAt_ns < RETRY_NS) return null;
         Payload made;
         try {
@@ -162,7 +172,7 @@ final class Payload {
     }
 
     /** None is held for longer than an event; and where one is, by a thread that is suspended, others wait no longer than there is no memory. */
-    private static Payload waitForOne(Holder taker) {
+    private static Payload waitForOne(Object[] taker) {
         while (true) {
             for (int step = 0; step < PLACES; step++) {
                 final Payload found = POOL.get(placeOf(taker, step));

@@ -1,5 +1,6 @@
 package plumb.logging;
 
+import java.util.Date;
 import java.util.logging.ErrorManager;
 import java.util.logging.Formatter;
 import java.util.logging.Handler;
@@ -18,11 +19,22 @@ import plumb.internal.LogEvents;
  */
 public final class PlumbHandler extends Handler {
     private static final Formatter MESSAGES = new SimpleFormatter();
+    private static boolean isFormatted;
 
     /** A handler that takes all levels; what its logger lets through is recorded if somebody asks for it. */
     public PlumbHandler() {
         LogEvents.load();
+        formatOnce();
         setLevel(Level.ALL);
+    }
+
+    /** A class that is first needed where the stack is full can not be had any more, by nobody: so what formatting needs is there before. */
+    private static void formatOnce() {
+        if (isFormatted) return;
+        isFormatted = true;
+        final LogRecord record = new LogRecord(Level.FINEST, "{0} {1}");
+        record.setParameters(new Object[] {1.5, new Date(0)});
+        LogEvents.withStackTrace(MESSAGES.formatMessage(record), new Throwable());
     }
 
     /** Whether somebody records what is logged at this level just now, for what is expensive to prepare. */
@@ -40,10 +52,12 @@ public final class PlumbHandler extends Handler {
             LogEvents.log(kind, record.getLevel().intValue(), record.getLoggerName(), messageOf(record),
                 record.getLongThreadID() == current.getId() ? current.getName() : "", record.getSourceClassName(),
                 record.getSourceMethodName());
-        } catch (OutOfMemoryError | StackOverflowError none) {
-            LogEvents.lose(kind); // the program would not have met it without us
         } catch (RuntimeException problem) {
             reportError(null, problem, ErrorManager.WRITE_FAILURE);
+        } catch (ThreadDeath stopped) {
+            throw stopped;
+        } catch (Error none) {
+            LogEvents.lose(kind); // the program would not have met it without us
         }
     }
 

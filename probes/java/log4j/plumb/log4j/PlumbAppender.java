@@ -49,7 +49,9 @@ public final class PlumbAppender extends AbstractAppender {
             final StackTraceElement place = event.getSource(); // looked for now, unless another thread handed it over without
             LogEvents.log(kind, level, event.getLoggerName(), message, event.getThreadName(), place == null ? null : place.getClassName(),
                 place == null ? null : place.getMethodName());
-        } catch (OutOfMemoryError | StackOverflowError none) {
+        } catch (ThreadDeath stopped) {
+            throw stopped;
+        } catch (Error none) {
             LogEvents.lose(kind); // the program would not have met it without us, nor log4j2 have said it
         }
     }
