@@ -19,14 +19,15 @@ namespace {
 
 using namespace plumb;
 
-//   63                       9 8      2    1        0
-//   +-------------------------+--------+--------+--------+
-//   | since, microseconds     | uses   | pinned | in use |
-//   +-------------------------+--------+--------+--------+
+//   63                       9  8      7    2    1        0
+//   +-------------------------+------+-------+--------+--------+
+//   | since, microseconds     | kept | uses  | pinned | in use |
+//   +-------------------------+------+-------+--------+--------+
 constexpr uint64_t in_use = 1;
 constexpr uint64_t pinned = 2;
 constexpr uint32_t use_shift = 2;
-constexpr uint64_t use_mask = 0x7f;
+constexpr uint64_t use_mask = 0x3f;
+constexpr uint64_t kept = 0x100; // until it is given back; also in a forked child, by who has forked
 constexpr uint32_t time_shift = 9;
 constexpr uint64_t abandoned_after_us = 10'000'000;
 // Each use of a buffer begins at another place in it, so that who comes back late gives back nobody else's.
@@ -79,7 +80,7 @@ unsigned char* memory_of(Group& group) {
 
 // The time is asked for behind the word: a buffer that was taken since would seem to be taken in the future.
 bool is_abandoned(uint64_t word, uint64_t& now_us) {
-    if ((word & pinned) != 0) return false;
+    if ((word & (pinned | kept)) != 0) return false;
     now_us = time_us();
     const uint64_t since_us = word >> time_shift;
     return now_us > since_us && now_us - since_us > abandoned_after_us;
@@ -192,5 +193,5 @@ extern "C" __attribute__((visibility("default"))) void plumb_scratch_release(voi
 
 extern "C" __attribute__((visibility("default"))) void plumb_scratch_keep(void* scratch) {
     const Use use = use_at(scratch);
-    if (use.word != nullptr) change(use, load_relaxed(newest_us), in_use | pinned);
+    if (use.word != nullptr) change(use, load_relaxed(newest_us), in_use | kept);
 }

@@ -65,7 +65,7 @@ JNIEXPORT void JNICALL Java_plumb_internal_LogEvents_emit(JNIEnv* jni, jclass cl
                                                           jint bytes, jboolean is_cut) {
     (void)jni, (void)class;
     struct plumb_event* const event = event_of(kind);
-    if (__atomic_load_n(&event->enabled, __ATOMIC_RELAXED) != 0)
+    if (kind >= 0 && __atomic_load_n(&event->enabled, __ATOMIC_RELAXED) != 0)
         emit_payload(event, FIXED_BYTES, payload, bytes, is_cut);
 }
 

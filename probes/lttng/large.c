@@ -6,9 +6,12 @@
  * Who finds one that was left gives its buffer back, and so does who ends it: a buffer that is given back twice is not somebody else's
  * meanwhile, as it has a number for each use.
  */
-enum { large_count = 256, pause_max = 1023 };
+enum { large_count = 256, pause_max = 63 };
 static struct taken* large_records[large_count];
-static const struct reader* begun_by[large_count]; /* for a child, which has no other thread */
+static struct {
+    const struct reader* reader; /* for a child, which has no other thread */
+    uint32_t thread_id;
+} begun_by[large_count];
 static uint32_t last_tag;
 static uint32_t pause,
     pause_after; /* how often nobody looks for what was left, and how often behind the next look */
@@ -20,7 +23,8 @@ static void remember(struct taken* taken) {
             !__atomic_compare_exchange_n(&large_records[i], &nobody, taken, false, __ATOMIC_RELEASE,
                                          __ATOMIC_RELAXED))
             continue;
-        __atomic_store_n(&begun_by[i], lttng_ust_urcu_reader, __ATOMIC_RELAXED);
+        __atomic_store_n(&begun_by[i].reader, lttng_ust_urcu_reader, __ATOMIC_RELAXED);
+        __atomic_store_n(&begun_by[i].thread_id, own_thread_id(), __ATOMIC_RELAXED);
         return;
     }
 }
@@ -43,8 +47,13 @@ static bool take_back_one(struct taken* taken) {
     return true;
 }
 
-static bool take_back_if_left(struct taken* taken) {
-    return taken != NULL && !plumb_is_word_there(&taken->context->own, taken->own) && take_back_one(taken);
+/* By what is in the probe function's frame; a thread that has ended is in none. */
+static bool take_back_if_left(uint32_t place) {
+    struct taken* const taken = __atomic_load_n(&large_records[place], __ATOMIC_ACQUIRE);
+    if (taken == NULL) return false;
+    const bool was_left = !plumb_is_word_there(&taken->context->own, taken->own) ||
+                          is_thread_gone(__atomic_load_n(&begun_by[place].thread_id, __ATOMIC_RELAXED));
+    return was_left && take_back_one(taken);
 }
 
 /* A look is a system call for each: of those who looked in vain, not each further one does. */
@@ -56,7 +65,7 @@ static bool take_back(void) {
     }
     bool has_more = false;
     for (uint32_t i = 0; i < large_count; i++)
-        has_more |= take_back_if_left(__atomic_load_n(&large_records[i], __ATOMIC_ACQUIRE));
+        has_more |= take_back_if_left(i);
     const uint32_t after = __atomic_load_n(&pause_after, __ATOMIC_RELAXED);
     const uint32_t next = has_more ? 0 : after < pause_max ? (after << 1 | 1) : pause_max;
     __atomic_store_n(&pause_after, next, __ATOMIC_RELAXED);
@@ -90,5 +99,6 @@ void large_give_back(struct taken* taken) {
 
 void large_keep_own(void) {
     for (uint32_t i = 0; i < large_count; i++)
-        if (large_records[i] != NULL && begun_by[i] != lttng_ust_urcu_reader) take_back_one(large_records[i]);
+        if (large_records[i] != NULL && begun_by[i].reader != lttng_ust_urcu_reader)
+            take_back_one(large_records[i]);
 }

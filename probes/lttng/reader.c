@@ -2,6 +2,7 @@
 
 #include "event.h"
 #include "large.h"
+#include "room.h"
 #include "ust.h"
 
 #include <errno.h>
@@ -76,7 +77,7 @@ static void ask_for_thread(void* asked) {
     errno = error;
 }
 
-static bool is_thread_gone(uint32_t thread_id) {
+bool is_thread_gone(uint32_t thread_id) {
     struct thread_question question = {thread_id, false};
     if (thread_id != 0) plumb_with_permit(ask_for_thread, &question);
     return question.is_gone;
@@ -353,8 +354,7 @@ static void keep_own_place(void) {
             group[i].thread_id = is_own ? own_thread_id() : 0;
             if (is_own) continue;
             group[i].calls = 0;
-            memset(group[i].starts, 0, sizeof(group[i].starts));
-            group[i].used = 0;
+            room_forget(&group[i]);
             group[i].owner = 0;
         }
     }

@@ -94,6 +94,9 @@ bool is_inside_itself(struct going going);
 /* This thread's, without a system call; 0: not known. */
 uint32_t own_thread_id(void);
 
+/* Whether it has certainly ended. */
+bool is_thread_gone(uint32_t thread_id);
+
 /* Whether this runs on an alternate stack, or it may be. */
 bool is_on_alternate_stack(void);
 

@@ -48,3 +48,11 @@ bool room_take_back(struct reader* reader, const struct ust_context* context) {
     }
     return has_more;
 }
+
+void room_forget(struct reader* reader) {
+    for (uint32_t unit = 0; unit < READER_UNITS; unit++) {
+        if (reader->starts[unit] != 0) ((struct taken*)reader->units[unit])->own = 0;
+        reader->starts[unit] = 0;
+    }
+    reader->used = 0;
+}

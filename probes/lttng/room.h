@@ -129,6 +129,9 @@ static inline void room_give_back(struct taken* taken) {
         room_clear(&reader->used, units);
 }
 
+/* Of a thread that is not there: whatever begins there ends. */
+void room_forget(struct reader* reader);
+
 /* Takes back what was left, if something was. `context`: of who needs room. */
 bool room_take_back(struct reader* reader, const struct ust_context* context);
 

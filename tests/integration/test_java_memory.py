@@ -65,6 +65,7 @@ public class Short4j {
 def setUpModule():
     unittest.addModuleCleanup(SCRATCH.cleanup)
     compile_java(SOURCE / "tests/integration/java/Short.java")
+    compile_java(SOURCE / "tests/integration/java/Again.java")
 
 
 def compile_java(source, *more):
@@ -130,6 +131,19 @@ class Memory(unittest.TestCase):
         self.assertEqual(self.record("Short", "message", loses=True), "null\n")
         self.assertEqual(self.values("message"), ["said"])
         self.check_lost(3)
+
+    def test_the_first_record_where_the_stack_is_nearly_full(self):
+        """What formatting loads can not be loaded any more by anybody, if there is no room for it the first time."""
+        returned, formatted = map(int, self.record("Again", "deep", loses=True).split())
+        self.assertEqual((returned, formatted), (11, 1))
+        messages = self.values("message")
+        self.assertEqual(messages[-1], "last 1")
+        summary = json.loads((self.trace / "summary.json").read_text())
+        self.assertEqual(len(messages) + summary["events_lost"], returned + 1, messages)
+
+    def test_one_loader_behind_the_other(self):
+        self.assertEqual(self.record("Again", "loaders", str(JAR)), "done\n")
+        self.assertEqual(self.values("message"), ["loaded"] * 5)
 
     def check_threads(self, *words):
         said = self.record("-Xss256k", "Short", "threads", *words).split()

@@ -27,7 +27,7 @@ class Overlapping(InFolder):
 
     def check_threads(self, events, who):
         told = collections.Counter(each["java_thread_id"] for kind in ("thread_running", "thread_start") for each in named(events, kind))
-        self.assertGreater(len(told), 100, who)
+        self.assertGreater(len(told), 20, who)  # on a machine that is busy
         self.assertEqual([each for each, times in told.items() if times > 1], [], who)
 
     def check_code(self, events, who):

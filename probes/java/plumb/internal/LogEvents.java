@@ -25,7 +25,11 @@ public final class LogEvents {
         Library.load("Plumb's logging");
         for (int kind = 0; kind < WORDS.length; kind++) WORDS[kind] = word(kind);
         Payload.prepare();
-        countLoss(0, 0); // looked up by the JVM now, and not when there is no memory
+        // What is first needed where there is no memory, or stack, can not be had then.
+        countLoss(0, 0);
+        emit(-1, 0, 0, false);
+        isOn(0);
+        Payload.begin(FIXED_BYTES).text(orEmpty(null)).text("\u00e9").i32(0).discard();
     }
 
     private static volatile int uncounted, uncountedKind;

@@ -195,6 +195,11 @@ final class Payload {
         release();
     }
 
+    /** In place of emit(). */
+    void discard() {
+        release();
+    }
+
     private void release() {
         if (memory != own) giveBack();
         if (isInPool)

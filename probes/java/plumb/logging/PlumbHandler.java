@@ -34,6 +34,7 @@ public final class PlumbHandler extends Handler {
         isFormatted = true;
         final LogRecord record = new LogRecord(Level.FINEST, "{0} {1}");
         record.setParameters(new Object[] {1.5, new Date(0)});
+        record.getSourceClassName(); // by a walk over the stack
         LogEvents.withStackTrace(MESSAGES.formatMessage(record), new Throwable());
     }
 
