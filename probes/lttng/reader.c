@@ -65,6 +65,7 @@ static pid_t process;
 
 struct thread_question {
     uint32_t thread_id;
+    pid_t process;
     bool is_gone;
 };
 
@@ -73,18 +74,37 @@ static void ask_for_thread(void* asked) {
     const pid_t self = getpid();
     const int error = errno;
     question->is_gone =
-        process == self && syscall(SYS_tgkill, self, question->thread_id, 0) != 0 && errno == ESRCH;
+        question->process == self && syscall(SYS_tgkill, self, question->thread_id, 0) != 0 && errno == ESRCH;
     errno = error;
 }
 
-bool is_thread_gone(uint32_t thread_id) {
-    struct thread_question question = {thread_id, false};
-    if (thread_id != 0) plumb_with_permit(ask_for_thread, &question);
+static bool is_gone_from(pid_t its_process, uint32_t thread_id) {
+    struct thread_question question = {thread_id, its_process, false};
+    if (thread_id != 0 && its_process != 0) plumb_with_permit(ask_for_thread, &question);
     return question.is_gone;
 }
 
+bool is_thread_gone(uint32_t thread_id) {
+    return is_gone_from(process, thread_id);
+}
+
+/* `there`: the number that its place bears. Of one that began in a child of _Fork() it is known, too. */
+static bool was_left_by(const struct reader* reader, uint32_t there) {
+    return is_gone_from((pid_t)__atomic_load_n(&reader->process, __ATOMIC_RELAXED), there);
+}
+
 bool is_gone(const struct reader* reader) {
-    return is_thread_gone(__atomic_load_n(&reader->thread_id, __ATOMIC_RELAXED));
+    return was_left_by(reader, __atomic_load_n(&reader->thread_id, __ATOMIC_RELAXED));
+}
+
+static void ask_for_process(void* to) {
+    *(uint32_t*)to = (uint32_t)getpid();
+}
+
+static uint32_t own_process(void) {
+    uint32_t self = 0;
+    plumb_with_permit(ask_for_process, &self);
+    return self;
 }
 
 /* Without a system call: the clock of a thread bears its number, in all C libraries. 0: another one does it in another way. */
@@ -105,7 +125,7 @@ static bool take_from(struct reader* reader, uint32_t there) {
 static bool take_again(struct reader* reader) {
     const uint32_t there = __atomic_load_n(&reader->thread_id, __ATOMIC_ACQUIRE);
     if (there == own_thread_id()) return true;
-    return (there == 0 || is_thread_gone(there)) && take_from(reader, there);
+    return (there == 0 || was_left_by(reader, there)) && take_from(reader, there);
 }
 
 /* Of all groups that there are, before there is one more. */
@@ -115,7 +135,7 @@ static struct reader* take_over_place(uintptr_t self) {
         if (group == NULL) break;
         for (uint32_t i = 0; i < GROUP_READERS; i++) {
             const uint32_t there = __atomic_load_n(&group[i].thread_id, __ATOMIC_ACQUIRE);
-            if (!is_thread_gone(there) || !take_from(&group[i], there)) continue;
+            if (!was_left_by(&group[i], there) || !take_from(&group[i], there)) continue;
             __atomic_store_n(&group[i].owner, self, __ATOMIC_RELEASE);
             return &group[i];
         }
@@ -162,6 +182,7 @@ UST_EXPORT __attribute__((cold, noinline)) void lttng_ust_urcu_register(void) {
     if (place != NULL) {
         place->calls = 0;
         place->thread_id = own_thread_id();
+        __atomic_store_n(&place->process, own_process(), __ATOMIC_RELAXED);
         place->given_up_depth = 0;
         forget_levels(place);
     }
@@ -335,15 +356,9 @@ UST_EXPORT void lttng_ust_urcu_synchronize_rcu(void) {
 
 /* ---- fork ---- */
 
-static void know_process(void* unused) {
-    (void)unused;
-    process = getpid();
-}
-
 /* All others are their parent's. */
 static void keep_own_place(void) {
-    process = 0;
-    plumb_with_permit(know_process, NULL);
+    process = (pid_t)own_process();
     large_keep_own();
     for (uint32_t g = 0; g < GROUP_COUNT; g++) {
         struct reader* const group = reader_groups[g];
@@ -352,6 +367,7 @@ static void keep_own_place(void) {
             if (group[i].owner == 0) continue;
             const bool is_own = &group[i] == lttng_ust_urcu_reader;
             group[i].thread_id = is_own ? own_thread_id() : 0;
+            group[i].process = is_own ? (uint32_t)process : 0;
             if (is_own) continue;
             group[i].calls = 0;
             room_forget(&group[i]);
@@ -361,7 +377,7 @@ static void keep_own_place(void) {
 }
 
 __attribute__((constructor(101))) static void follow_forks(void) {
-    know_process(NULL);
+    process = getpid();
     first_thread = pthread_self();
     pthread_atfork(NULL, NULL, keep_own_place);
 }

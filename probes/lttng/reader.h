@@ -43,6 +43,7 @@ struct reader {
     uint64_t starts
         [READER_UNITS];  /* of the record that begins there; 0: none does, or not all of it is there yet */
     uint32_t tag;        /* of the last one */
+    uint32_t process;    /* in which the thread has its number; 0: not known */
     uint8_t pause;       /* how often nobody looks for what was left there, */
     uint8_t pause_after; /* and behind the next look */
     unsigned char units[READER_UNITS][READER_UNIT_BYTES] __attribute__((aligned(READER_UNIT_BYTES)));
