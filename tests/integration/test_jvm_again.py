@@ -42,6 +42,7 @@ class OneBehindAnother(InFolder):
     def test_one_begins_when_what_the_one_before_has_changed_is_given_back(self):
         """Thousands of methods take the agent a while."""
         server = self.serve("Serves")
+        with_events = 0
         for _ in range(4):
             status, _, errors = self.attach(server, 0.1, "-e", "jvm:method_entry", "--jvm-methods", "java.**::*", "--jvm-methods", "sun.**::*",
                                             "--jvm-methods", "jdk.**::*")
@@ -49,7 +50,8 @@ class OneBehindAnother(InFolder):
             recorder = self.attach_begin(server, "-e", "jvm:monitor*", "--duration", "0.25s")
             _, errors = recorder.communicate(timeout=60)
             self.assertEqual(recorder.returncode, 0, errors)
-            self.assertTrue(self.events())
+            with_events += bool(self.events())
+        self.assertGreaterEqual(with_events, 2)  # on a machine that is busy nobody may have waited for a monitor for so long
         self.finish(server)
 
     def test_code_is_told_once(self):
