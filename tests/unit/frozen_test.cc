@@ -1,6 +1,7 @@
 // cmake-once
 // Whose control group is frozen, in a tree that stands in for /proc and /sys/fs/cgroup.
 #include "base/frozen.h"
+#include "tests/support/machine_tree.h"
 
 #include <gtest/gtest.h>
 
@@ -13,11 +14,9 @@ using namespace plumb;
 
 namespace {
 
-class FrozenTest : public testing::Test {
+class FrozenTest : public test::MachineTreeTest {
 protected:
     void SetUp() override {
-        root_ = testing::TempDir() + "frozen-" + std::to_string(::getpid());
-        std::filesystem::remove_all(root_);
         file("/proc/self/mountinfo", "25 1 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
                                      "26 1 0:23 / /sys/fs/freezer rw - cgroup cgroup rw,freezer\n");
         file("/proc/7/task/8/cgroup", "3:freezer:/pod/shop\n0::/pod/shop\n");
@@ -25,14 +24,6 @@ protected:
         file("/sys/fs/cgroup/pod/cgroup.freeze", "0\n");
         file("/sys/fs/cgroup/pod/shop/cgroup.freeze", "0\n");
     }
-    void TearDown() override { std::filesystem::remove_all(root_); }
-
-    void file(const std::string& path, const std::string& content) const {
-        std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
-        std::ofstream(root_ + path) << content;
-    }
-
-    std::string root_;
 };
 
 TEST_F(FrozenTest, NotWhereItIsThawed) {

@@ -2,6 +2,7 @@
 // The room that is left in memory cgroups, of both versions and all levels, as found in a tree that stands in for /proc
 // and /sys/fs/cgroup; and in real ones where the test may make them.
 #include "base/memory_room.h"
+#include "tests/support/machine_tree.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,28 +19,18 @@ namespace {
 
 constexpr std::uint64_t mib = 1 << 20;
 
-class MemoryRoomTest : public testing::Test {
+class MemoryRoomTest : public test::MachineTreeTest {
 protected:
     void SetUp() override {
-        root_ = testing::TempDir() + "memory-room-" + std::to_string(::getpid());
-        std::filesystem::remove_all(root_);
         file("/proc/meminfo", "MemTotal: 8388608 kB\nMemAvailable:    4194304 kB\n");
         file("/proc/self/mountinfo", "25 1 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
                                      "26 1 0:23 / /sys/v1/memory rw shared:1 - cgroup cgroup rw,memory\n");
-    }
-    void TearDown() override { std::filesystem::remove_all(root_); }
-
-    void file(const std::string& path, const std::string& content) const {
-        std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
-        std::ofstream(root_ + path) << content;
     }
     void v2(const std::string& folder, const std::string& max, std::uint64_t current) const {
         file("/sys/fs/cgroup" + folder + "/memory.max", max + "\n");
         file("/sys/fs/cgroup" + folder + "/memory.current", std::to_string(current) + "\n");
     }
     MemoryRoom room() const { return memory_room(7, root_); }
-
-    std::string root_;
 };
 
 TEST_F(MemoryRoomTest, WithoutCgroupsItIsWhatTheMachineHasLeft) {

@@ -1,6 +1,7 @@
 // cmake-once
 // The room that is left for threads, by what a user and control groups may have: in a tree that stands in for /proc and /sys/fs/cgroup.
 #include "base/thread_room.h"
+#include "tests/support/machine_tree.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,11 +15,9 @@ using namespace plumb;
 
 namespace {
 
-class ThreadRoomTest : public testing::Test {
+class ThreadRoomTest : public test::MachineTreeTest {
 protected:
     void SetUp() override {
-        root_ = testing::TempDir() + "thread-room-" + std::to_string(::getpid());
-        std::filesystem::remove_all(root_);
         file("/proc/loadavg", "0.20 0.18 0.12 1/80 11206\n");
         file("/proc/self/mountinfo", "25 1 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
         link("/proc/self/ns/user", "user:[1]");
@@ -26,12 +25,6 @@ protected:
         link("/proc/7/ns/user", "user:[1]");
         file("/proc/7/cgroup", "0::/pod/shop\n");
         allow("100");
-    }
-    void TearDown() override { std::filesystem::remove_all(root_); }
-
-    void file(const std::string& path, const std::string& content) const {
-        std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
-        std::ofstream(root_ + path) << content;
     }
     void link(const std::string& path, const std::string& to) const {
         std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
@@ -53,8 +46,6 @@ protected:
         file("/sys/fs/cgroup" + folder + "/pids.current", std::to_string(current) + "\n");
     }
     ThreadRoom room() const { return thread_room(7, root_); }
-
-    std::string root_;
 };
 
 TEST_F(ThreadRoomTest, UsersThreadsAreCountedWhereTheMachineHasAboutAsMany) {
