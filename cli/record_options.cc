@@ -141,9 +141,10 @@ Status check_options(const RecordOptions& options) {
          "--kernel-pages are no part of the trace, and are to be in its directory", nullptr,
          "Choose a directory beside it."},
         {by_module && no_kernel, "--kernel-by", "-k", nullptr},
-        {by_module && are_named && !options.system_wide,
-         "--kernel-by module records the whole machine, and programs are named", nullptr,
-         "Add --system-wide, or leave it out: tracefs can be limited to them."},
+        {by_module && !options.executables.empty() && !options.system_wide,
+         "--kernel-by module follows a command and the processes of -p, and not whoever runs an executable "
+         "(--exe)",
+         nullptr, "Add --system-wide, or leave out --kernel-by module: tracefs can be limited to them."},
         {by_module && options.snapshot,
          "--kernel-by module writes what it drains, and --snapshot drains nothing", nullptr,
          "Leave out one of them."},

@@ -83,6 +83,7 @@ private:
     void tell_of_return_probes();
     Status limit_kernel(const std::vector<std::uint32_t>& processes);
     Status start_kernel(const std::vector<std::uint32_t>& processes);
+    OwnCalls* own_calls();
     Status open_other_users(const ChannelConfig& config, const ClockCalibration& calibration);
     void join(uid_t user_id);
     void take_join(const Result<Report>& joined);

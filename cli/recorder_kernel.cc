@@ -138,6 +138,12 @@ Status Recorder::open_kernel_by_module(plumb_clock_mode clock_mode) {
     return keep_for_chunks(*kernel_drain_);
 }
 
+/* Of the command, before it is one. Null: there are no events of the kernel. */
+OwnCalls* Recorder::own_calls() {
+    if (by_module_) return &by_module_->events.own_calls();
+    return kernel_session_ ? &kernel_session_->own_calls() : nullptr;
+}
+
 /* Only these, and who runs an executable of --exe. */
 Status Recorder::limit_kernel(const std::vector<std::uint32_t>& processes) {
     const std::size_t told = kernel_session_->notes().size();
@@ -175,11 +181,16 @@ void Recorder::tell_of_return_probes() {
  * out. */
 Status Recorder::start_kernel(const std::vector<std::uint32_t>& processes) {
     kernel_begun_ns_ = elapsed_ns();
-    if (by_module_) return kernel_drain_->start([this] { return by_module_->events.start(); });
+    const bool any = !processes.empty() || !options_.executables.empty();
+    const bool is_limited = any && !options_.system_wide;
+    if (by_module_)
+        return kernel_drain_->start([&]() -> Status {
+            if (is_limited)
+                if (Status followed = by_module_->events.follow(processes); !followed) return followed;
+            return by_module_->events.start();
+        });
     if (!kernel_session_) return ok();
     const auto begin = [&]() -> Status {
-        const bool any = !processes.empty() || !options_.executables.empty();
-        const bool is_limited = any && !options_.system_wide;
         Status chosen = is_limited ? limit_kernel(processes) : kernel_session_->leave_out_self();
         /* A command is our child, too: see start_command(). */
         if (chosen && !is_limited && options_.command.empty())

@@ -206,10 +206,10 @@ Status Recorder::start_command() {
                              equals == std::string::npos ? sessions : sessions.substr(equals + 1));
     probes_.add_to(environment);
     LaunchedCommand::LastSteps last_steps;
-    if (kernel_session_) last_steps.in_child = [this] { kernel_session_->own_calls().end(); };
-    const auto tell_own_calls = [this](std::uint32_t number) {
-        if (kernel_session_)
-            kernel_session_->own_calls().is_of(own_namespace() == first_namespace ? number : 0);
+    OwnCalls* const calls = own_calls();
+    if (calls != nullptr) last_steps.in_child = [calls] { calls->end(); };
+    const auto tell_own_calls = [calls](std::uint32_t number) {
+        if (calls != nullptr) calls->is_of(own_namespace() == first_namespace ? number : 0);
     };
     last_steps.in_parent = [this, tell_own_calls](pid_t process_id) {
         const auto number = static_cast<std::uint32_t>(process_id);
@@ -220,7 +220,7 @@ Status Recorder::start_command() {
             processes.push_back(attached_id);
         return start_kernel(processes);
     };
-    if (kernel_session_) kernel_session_->own_calls().expect();
+    if (calls != nullptr) calls->expect();
     auto started = LaunchedCommand::start(options_.command, environment, signals_, last_steps);
     if (!started) {
         tell_own_calls(0);

@@ -139,7 +139,7 @@ void add_kernel_options(CLI::App& command, RecordOptions& options) {
         .add_option(
             "--kernel-by", options.kernel_by,
             "Who records the kernel's events: the kernel's own tracing, or plumb.ko into a channel as "
-            "programs have, of the whole machine")
+            "programs have")
         ->check(CLI::IsMember({"tracefs", "module"}))
         ->type_name("WHO")
         ->capture_default_str();

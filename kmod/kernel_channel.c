@@ -18,6 +18,7 @@
 #include <linux/shmem_fs.h>
 #include <linux/slab.h>
 #include <linux/swap.h>
+#include <linux/threads.h>
 #include <linux/timekeeping.h>
 #include <linux/vmalloc.h>
 #include <linux/wait.h>
@@ -53,6 +54,7 @@ struct plumb_kernel_channel_state {
 	u32 record_limit;
 	pid_t recorder;
 	bool is_open;
+	const unsigned long *followed; /* NULL: everybody */
 	enum plumb_ring_mode mode;
 	enum plumb_clock_mode clock;
 	atomic64_t entered;
@@ -197,12 +199,30 @@ static nokprobe_inline bool is_of_recorder(const struct plumb_kernel_channel_sta
 	return current->tgid == channel->recorder && is_of_thread(is_probe);
 }
 
+static nokprobe_inline bool is_followed(const unsigned long *followed, pid_t thread)
+{
+	return !followed || ((u32)thread < PID_MAX_LIMIT && test_bit(thread, followed));
+}
+
+bool plumb_is_followed(const struct plumb_writing *writing, const void *number, size_t bytes)
+{
+	pid_t thread;
+
+	if (bytes != sizeof(thread))
+		return false;
+	memcpy(&thread, number, sizeof(thread));
+	return is_followed(READ_ONCE(writing->ring->channel->followed), thread);
+}
+
 void *plumb_enter(struct plumb_writing *writing, const struct plumb_active_event *event)
 {
 	struct plumb_kernel_channel_state *channel = event->channel;
 	struct plumb_ring *ring;
 
 	if (!READ_ONCE(channel->is_open) || (!event->of_recorder_too && is_of_recorder(channel, event->is_probe)))
+		return NULL;
+	writing->is_of_other = !is_followed(smp_load_acquire(&channel->followed), current->pid);
+	if (writing->is_of_other && !event->is_about_others)
 		return NULL;
 	preempt_disable_notrace();
 	ring = this_cpu_ptr(channel->rings);
@@ -267,6 +287,11 @@ NOKPROBE_SYMBOL(plumb_leave);
 void plumb_open_to_writers(struct plumb_kernel_channel_state *channel, bool is_open)
 {
 	WRITE_ONCE(channel->is_open, is_open);
+}
+
+void plumb_limit_writers(struct plumb_kernel_channel_state *channel, const unsigned long *followed)
+{
+	smp_store_release(&channel->followed, followed);
 }
 
 static void tell(struct irq_work *work)

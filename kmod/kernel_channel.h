@@ -6,7 +6,7 @@
  *   raw = plumb_enter(&writing, event);
  *   if (!raw)
  *           return;
- *   ... the event as it is given, to `raw` ...
+ *   ... the event as it is given, to `raw`; if writing.is_of_other, and nobody whom it is about is followed, plumb_leave() ...
  *   to = plumb_reserve(&writing, event->id, bytes);
  *   if (to)
  *           ... its payload, of so many bytes, to `to` ...
@@ -39,15 +39,17 @@ struct plumb_active_event {
 	u16 id;
 	bool of_recorder_too;   /* also where the recorder itself is the one that does it */
 	bool is_probe;          /* hit in whatever is called, perhaps by a trap */
+	bool is_about_others;   /* threads that its fields name, and not only the one that does it */
 	struct hlist_node node; /* of those of a module's event */
 };
 
 struct plumb_writing {
 	struct plumb_ring *ring;
 	u32 level;
+	bool is_of_other; /* the recording follows some threads, and not this one; of events about others alone */
 };
 
-/* Room for a raw event on this CPU, at this level; NULL if the recording has not begun, or it is what the recorder does to
+/* Room for a raw event on this CPU, at this level; NULL if the recording has not begun, or does not follow this thread, or it is what the recorder does to
  * record, or, counted, if writers are nested too deep, or a probe was hit by what plumb_reserve() calls. Preemption is off until
  * plumb_leave(), which must follow unless it was NULL. */
 void *plumb_enter(struct plumb_writing *writing, const struct plumb_active_event *event);
@@ -63,6 +65,8 @@ static inline void plumb_put_payload(struct plumb_writing *writing, u16 event_id
 	if (to)
 		memcpy(to, payload, bytes);
 }
+/* A thread that an event names: where writing->is_of_other. */
+bool plumb_is_followed(const struct plumb_writing *writing, const void *number, size_t bytes);
 /* A raw event was larger than its room. */
 void plumb_count_too_large(struct plumb_writing *writing);
 
@@ -70,6 +74,8 @@ void plumb_count_too_large(struct plumb_writing *writing);
 struct plumb_kernel_channel_state *plumb_open_kernel_channel(int descriptor);
 /* Until then, and from then on, who comes to write is sent away. */
 void plumb_open_to_writers(struct plumb_kernel_channel_state *channel, bool is_open);
+/* From then on, only threads of these numbers (followed.h). They must stay until no writer can come any more. */
+void plumb_limit_writers(struct plumb_kernel_channel_state *channel, const unsigned long *followed);
 /* When no writer can come any more. */
 void plumb_close_kernel_channel(struct plumb_kernel_channel_state *channel);
 

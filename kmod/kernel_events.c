@@ -23,6 +23,7 @@
 #include <plumb/abi/module.h>
 #include <plumb/abi/record.h>
 
+#include "followed.h"
 #include "kernel_channel.h"
 #include "kernel_events.h"
 #include "kernel_probes.h"
@@ -32,6 +33,7 @@ struct recording {
 	struct list_head node; /* of `recordings` */
 	struct mutex lock;     /* while a channel is taken, and of its probes */
 	struct plumb_kernel_channel_state *channel;
+	struct plumb_followed *followed; /* NULL: everybody */
 	struct plumb_kernel_probes probes;
 	struct xarray active; /* struct plumb_active_event, by index; under plumb_events_lock */
 };
@@ -124,6 +126,14 @@ static struct plumb_kernel_channel_state *channel_of(struct recording *recording
 	return smp_load_acquire(&recording->channel);
 }
 
+/* As those of the scheduler, of which tracefs says the same: see events/pack.h. */
+static bool is_about_others(const struct plumb_known_event *event)
+{
+	static const char *const names[] = { "sched_switch", "sched_wakeup", "sched_wakeup_new", "sched_waking" };
+
+	return !event->own && !strcmp(event->system, "sched") && match_string(names, ARRAY_SIZE(names), event->name) >= 0;
+}
+
 static long enable(struct recording *recording, struct plumb_known_event *event, u32 id)
 {
 	struct plumb_active_event *active;
@@ -140,6 +150,7 @@ static long enable(struct recording *recording, struct plumb_known_event *event,
 	active->id = id;
 	/* Who runs where is of everybody; and without it, the others are not whole. */
 	active->of_recorder_too = event->own || !strcmp(event->system, "sched");
+	active->is_about_others = is_about_others(event);
 	error = xa_insert(&recording->active, event->index, active, GFP_KERNEL_ACCOUNT);
 	if (!error) {
 		error = plumb_switch_on(event, active);
@@ -213,6 +224,39 @@ static long add_probe(struct recording *recording, const struct plumb_kernel_pro
 	return error;
 }
 
+static long follow_locked(struct recording *recording, pid_t process)
+{
+	struct plumb_kernel_channel_state *channel = recording->channel;
+
+	if (!channel)
+		return -ENOTCONN;
+	if (!recording->followed) {
+		struct plumb_followed *followed = plumb_follow_nobody();
+
+		if (IS_ERR(followed))
+			return PTR_ERR(followed);
+		recording->followed = followed;
+		plumb_limit_writers(channel, plumb_followed_numbers(followed));
+	}
+	return process ? plumb_follow(recording->followed, process) : 0;
+}
+
+static long follow(struct recording *recording, const struct plumb_kernel_follow __user *user)
+{
+	struct plumb_kernel_follow request;
+	long error;
+
+	if (copy_from_user(&request, user, sizeof(request)))
+		return -EFAULT;
+	if (request.reserved || request.process_id < 0)
+		return -EINVAL;
+	if (mutex_lock_interruptible(&recording->lock))
+		return -EINTR;
+	error = follow_locked(recording, request.process_id);
+	mutex_unlock(&recording->lock);
+	return error;
+}
+
 static long tell_missed(struct recording *recording, u64 __user *user)
 {
 	u64 missed;
@@ -246,6 +290,8 @@ static long recording_ioctl(struct file *file, unsigned int command, unsigned lo
 		return add_probe(recording, user);
 	case PLUMB_IOCTL(PLUMB_KERNEL_MISSED, sizeof(u64)):
 		return tell_missed(recording, user);
+	case PLUMB_IOCTL(PLUMB_KERNEL_FOLLOW, sizeof(struct plumb_kernel_follow)):
+		return follow(recording, user);
 	default:
 		return -ENOTTY;
 	}
@@ -293,6 +339,7 @@ static int recording_closed(struct inode *inode, struct file *file)
 	xa_for_each(&recording->active, index, active)
 		kfree(active);
 	xa_destroy(&recording->active);
+	plumb_follow_no_more(recording->followed);
 	if (recording->channel)
 		plumb_close_kernel_channel(recording->channel);
 	kfree(recording);

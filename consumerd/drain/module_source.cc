@@ -29,6 +29,7 @@ public:
           statedump_(options.statedump),
           is_enough_(options.is_enough),
           events_(events),
+          own_calls_(events.own_calls()),
           wake_(std::move(wake)),
           read_until_(rings().size()) {}
 
@@ -72,8 +73,14 @@ private:
         const ModuleEvent* const event = event_of(id);
         return event != nullptr && event->is_ours;
     }
+    /* What nobody has asked for: ours, and calls by which the command is begun. */
+    bool is_left_out(const plumb_record& record) const {
+        const ModuleEvent* const event = event_of(record.event_id);
+        return event != nullptr && (event->is_ours || (event->is_system_call() &&
+                                                       own_calls_.has(record.thread_id, record.timestamp)));
+    }
     void note(const Piece& piece);
-    Piece without_ours(const Piece& piece);
+    Piece without_left_out(const Piece& piece);
     void describe();
     uint64_t read_until() const { return *std::min_element(read_until_.begin(), read_until_.end()); }
     Status write_names(Sink& sink, uint64_t until);
@@ -82,10 +89,11 @@ private:
     KernelStatedumpOptions statedump_;
     std::function<bool()> is_enough_;
     const ModuleEvents& events_;
+    const OwnCalls& own_calls_;
     FileDescriptor wake_;
     std::deque<ChannelEvent> described_; /* of those that the channel has, but ours */
     size_t looked_at_ = 0;               /* of those that the channel has */
-    std::vector<std::byte> kept_;        /* of a piece with records of ours */
+    std::vector<std::byte> kept_;        /* of a piece with records that are left out */
 
     std::optional<KernelStatedump> dump_; /* not written yet */
     uint64_t dumped_until_ = 0;
@@ -111,7 +119,7 @@ std::optional<Piece> ModuleSource::next(size_t ring, ReadWhat what) {
         }
         read_until_[ring] = std::max(read_until_[ring], piece->last_timestamp);
         note(*piece);
-        Piece kept = without_ours(*piece);
+        Piece kept = without_left_out(*piece);
         read_ += kept.record_count;
         if (kept.record_count != 0) return kept;
     }
@@ -138,10 +146,10 @@ void ModuleSource::note(const Piece& piece) {
     });
 }
 
-Piece ModuleSource::without_ours(const Piece& piece) {
-    uint64_t ours = 0;
-    for_each_record(piece, [&](const plumb_record& record) { ours += is_ours(record.event_id) ? 1 : 0; });
-    if (ours == 0) return piece;
+Piece ModuleSource::without_left_out(const Piece& piece) {
+    uint64_t left_out = 0;
+    for_each_record(piece, [&](const plumb_record& record) { left_out += is_left_out(record) ? 1 : 0; });
+    if (left_out == 0) return piece;
     Piece kept = piece;
     kept_.clear();
     kept.record_count = 0;
@@ -149,7 +157,7 @@ Piece ModuleSource::without_ours(const Piece& piece) {
     for_each_record(piece, [&](const plumb_record& record) {
         const size_t padded =
             (size_t{record.length} + PLUMB_RECORD_ALIGNMENT - 1) & ~size_t{PLUMB_RECORD_ALIGNMENT - 1};
-        if (!is_ours(record.event_id)) {
+        if (!is_left_out(record)) {
             kept_.resize(end); /* aligned: behind the padding of the one before */
             const auto bytes = piece.records.subspan(offset, record.length);
             kept_.insert(kept_.end(), bytes.begin(), bytes.end());

@@ -83,11 +83,12 @@ std::set<std::string> those_of_kernel(const std::set<std::string>& tracepoints) 
     return there;
 }
 
+constexpr const char* load_anew = "The module that is loaded is an older one: `rmmod plumb; modprobe plumb`.";
+
 Error explained(int error) {
     Error refused = Error::from_errno(error, "plumb.ko gives no events of the kernel");
     if (error == EPERM) return refused.hint("Run as root, or with CAP_PERFMON.");
-    if (error == EOPNOTSUPP)
-        return refused.hint("The module that is loaded is an older one: `rmmod plumb; modprobe plumb`.");
+    if (error == EOPNOTSUPP) return refused.hint("{}", load_anew);
     return refused;
 }
 
@@ -260,6 +261,7 @@ void ModuleEvents::add_calls() {
 }
 
 Status ModuleEvents::attach(Channel& channel) {
+    own_calls_ = std::make_unique<OwnCalls>(static_cast<plumb_clock_mode>(channel.header().clock.mode));
     for (std::size_t i = 0; i < chosen_.size(); i++)
         if (Status added = channel.add_event(static_cast<std::uint16_t>(PLUMB_EVENT_ID_FIRST + i),
                                              chosen_[i].description);
@@ -290,6 +292,19 @@ Status ModuleEvents::switch_on(const ModuleEvent& event, std::uint32_t id) {
 std::uint64_t ModuleEvents::missed_probe_hits() const {
     std::uint64_t missed = 0;
     return ask(descriptor_.get(), PLUMB_KERNEL_MISSED, missed) == 0 ? missed : 0;
+}
+
+Status ModuleEvents::follow(const std::vector<std::uint32_t>& process_ids) {
+    std::vector<std::int32_t> numbers = {0}; /* nobody: who is named may have ended */
+    numbers.insert(numbers.end(), process_ids.begin(), process_ids.end());
+    for (const std::int32_t number : numbers) {
+        plumb_kernel_follow request = {number, 0};
+        const int error = ask(descriptor_.get(), PLUMB_KERNEL_FOLLOW, request);
+        if (error == 0 || error == ESRCH) continue;
+        Error refused = Error::from_errno(error, "plumb.ko does not follow process {}", number);
+        return error == ENOTTY ? refused.hint("{}", load_anew) : refused;
+    }
+    return ok();
 }
 
 Status ModuleEvents::start() {

@@ -6,6 +6,7 @@
  *   events->choose(selectors);            // of all that the module has
  *   auto channel = Channel::create(directory, events->channel_config(...));
  *   events->attach(*channel);             // described in its table; nothing is recorded yet
+ *   events->follow({pid});                // it and its children; without: the whole machine
  *   events->start();
  *   ... drain_module_channel() reads ...
  *   events->stop();                       // behind it there is no further record
@@ -18,6 +19,7 @@
 #include "consumerd/control/channel.h"
 #include "consumerd/event/elf_events.h"
 #include "consumerd/kernel/module_calls.h"
+#include "consumerd/kernel/own_calls.h"
 #include "consumerd/kernel/tracefs.h"
 
 #include <plumb/abi/kernel_probe.h>
@@ -43,6 +45,9 @@ struct ModuleEvent {
     EventDescription description;
     bool tells_of_threads() const { return name == "task_newtask" || name == "task_rename"; }
     bool is_of_new_thread() const { return name == "task_newtask"; }
+    bool is_system_call() const {
+        return system == "syscalls" || system == "raw_syscalls" || name == "syscall_late_text";
+    }
     bool is_ours = false; /* not asked for: it tells us the names of threads, and is not in the trace */
     std::shared_ptr<const ModuleEventProbe> probe = {}; /* null: it is one of the module's own */
 };
@@ -62,8 +67,14 @@ public:
 
     /* Each of the chosen gets the id of its place there, from 1 on. */
     Status attach(Channel& channel);
+    /* Only these processes, and all that they start from now on; behind attach(). One that has ended is none. */
+    Status follow(const std::vector<std::uint32_t>& process_ids);
     Status start();
     Status stop();
+
+    /* Of the command, before it is one; behind attach(). */
+    OwnCalls& own_calls() { return *own_calls_; }
+    const OwnCalls& own_calls() const { return *own_calls_; }
 
     /* Hits of its probes that the kernel did not tell of, inside of others, or since too many calls had not returned. */
     std::uint64_t missed_probe_hits() const;
@@ -87,6 +98,7 @@ private:
     ModuleCalls calls_;               /* if any was asked for */
     std::set<std::string> chosen_calls_;
     std::vector<std::string> notes_;
+    std::unique_ptr<OwnCalls> own_calls_;
 };
 
 } // namespace plumb

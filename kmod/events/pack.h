@@ -77,4 +77,10 @@ static __always_inline u8 *plumb_put_sequence(u8 *to, const void *from, size_t b
 #define PLUMB_ELEMENT_FLAGS(type) \
 	(PLUMB_ELEMENT(type) == 1 ? PLUMB_FIELD_HEX : PLUMB_IS_SIGNED(type) ? PLUMB_FIELD_SIGNED : 0)
 
+/* The events that are about threads besides the one that does it, by their class (plumb_is_about_others()), and their fields that name
+ * these: as tracefs has it. */
+#define PLUMB_IS_ABOUT(class, item)                                                          \
+	((!__builtin_strcmp(class, "sched_switch") && !__builtin_strcmp(item, "next_pid")) || \
+	 (!__builtin_strcmp(class, "sched_wakeup_template") && !__builtin_strcmp(item, "pid")))
+
 #endif

@@ -118,6 +118,20 @@
 	}
 #include PLUMB_HEADER
 
+/* Whether the recording follows a thread that it is about. */
+#include "stage_follow.h"
+#undef DECLARE_EVENT_CLASS
+#define DECLARE_EVENT_CLASS(call, proto, args, tstruct, assign, print)                                  \
+	static inline notrace bool plumb_is_about_followed_##call(const struct plumb_writing *writing,  \
+								  const struct plumb_raw_##call *entry) \
+	{                                                                                               \
+		static const char class[] __maybe_unused = #call;                                       \
+		bool is_followed = false;                                                               \
+                                                                                                        \
+		tstruct return is_followed;                                                             \
+	}
+#include PLUMB_HEADER
+
 /* The probe. */
 #include <trace/stages/stage3_trace_output.h>
 #include <trace/stages/stage6_event_callback.h>
@@ -140,7 +154,9 @@
 			{                                                                    \
 				assign;                                                      \
 			}                                                                    \
-			__to = plumb_reserve(&__writing, __event->id, plumb_packed_bytes_##call(entry)); \
+			__to = NULL;                                                         \
+			if (likely(!__writing.is_of_other) || plumb_is_about_followed_##call(&__writing, entry)) \
+				__to = plumb_reserve(&__writing, __event->id, plumb_packed_bytes_##call(entry)); \
 			if (__to)                                                             \
 				plumb_pack_##call(entry, __to);                                \
 		}                                                                            \

@@ -75,6 +75,11 @@ static int tell(int events, unsigned operation) {
     return ioctl(events, (unsigned long)PLUMB_IOCTL(operation, 0), NULL);
 }
 
+static int follow(int events, int32_t process_id, uint32_t reserved) {
+    struct plumb_kernel_follow request = {process_id, reserved};
+    return ioctl(events, (unsigned long)PLUMB_IOCTL(PLUMB_KERNEL_FOLLOW, sizeof(request)), &request);
+}
+
 static int fails(int result, int error) {
     return result == -1 && errno == error;
 }
@@ -212,6 +217,7 @@ void check_kernel_events(void) {
            "an unknown operation");
     expect(fails(ioctl(events, (unsigned long)PLUMB_IOCTL(PLUMB_KERNEL_CHANNEL, 8), NULL), EFAULT), way,
            "no memory");
+    expect(fails(follow(events, 0, 0), ENOTCONN), way, "followed without a channel");
     const int sealed = memfd_create("sealed", MFD_ALLOW_SEALING);
     expect(ftruncate(sealed, channel_bytes) == 0 && pwrite(sealed, &header, sizeof(header), 0) > 0 &&
                fcntl(sealed, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0,
@@ -272,7 +278,7 @@ static void live(uint64_t seed) {
         for (unsigned i = 0, count = (unsigned)below(40); i < count; i++) {
             uint64_t entered;
             struct pollfd watched = {events, POLLIN, 0};
-            switch (below(8)) {
+            switch (below(9)) {
             case 0:
                 turn(events, below(2) ? PLUMB_KERNEL_ENABLE : PLUMB_KERNEL_DISABLE, (uint32_t)below(130),
                      (uint32_t)any());
@@ -295,6 +301,9 @@ static void live(uint64_t seed) {
                 break;
             case 6:
                 if (below(3) == 0) random_probe(events, any); /* each takes long to take away */
+                break;
+            case 7:
+                follow(events, below(3) ? (int32_t)below(2000) : (int32_t)any(), below(8) == 0);
                 break;
             default:
                 if (below(2)) usleep((useconds_t)below(2000));

@@ -185,7 +185,7 @@ plumb record -q --kernel-by module -k 'syscalls:no_such_call' -o /tmp/none --dur
 echo $?
 plumb record -q --kernel-by module -k 'sched:sched_switch if next_pid == 1' -o /tmp/none --duration 1s
 echo $?
-plumb record -q --kernel-by module -k sched -o /tmp/none -- true
+plumb record -q --kernel-by module -k sched -o /tmp/none --exe /bin/true
 echo $?
 unload
 plumb record -q --kernel-by module -k sched -o /tmp/none --duration 1s

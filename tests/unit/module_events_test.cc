@@ -40,6 +40,7 @@ struct Module {
     std::vector<std::string> asked;
     std::vector<plumb_kernel_probe> probes;
     std::uint64_t missed = 0;
+    std::int32_t ended = 999; /* a process that was one */
 
     long open(long operation, plumb_descriptor_request& request) {
         if (operation != PLUMB_OPERATION_KERNEL_EVENTS) return EOPNOTSUPP;
@@ -74,6 +75,12 @@ struct Module {
             asked.push_back(fmt::format("probe {}+{} flags {} is {}", probe.symbol, probe.offset, probe.flags,
                                         probe.event_id));
             return 0;
+        }
+        if (is(PLUMB_KERNEL_FOLLOW, sizeof(plumb_kernel_follow))) {
+            const auto& follow = *static_cast<plumb_kernel_follow*>(argument);
+            asked.push_back(fmt::format("follow {}", follow.process_id));
+            if (follow.process_id == ended) return ESRCH;
+            return follow.reserved == 0 ? 0 : EINVAL;
         }
         if (is(PLUMB_KERNEL_MISSED, 8)) {
             *static_cast<std::uint64_t*>(argument) = missed;
@@ -423,6 +430,22 @@ TEST_F(StartedModuleEvents, EachIsSwitchedOnUnderTheIdOfItsPlace) {
     EXPECT_EQ(events.missed_probe_hits(), 77U);
     module_.errors[PLUMB_KERNEL_MISSED] = ENOTTY;
     EXPECT_EQ(events.missed_probe_hits(), 0U);
+}
+
+/* First nobody: else it would be everybody where each of them has ended. */
+TEST_F(StartedModuleEvents, OnlyThoseAreFollowedThatAreNamed) {
+    ModuleEvents events = open();
+    ASSERT_TRUE(events.follow({12, 999, 34}));
+    EXPECT_THAT(module_.asked, ElementsAre("follow 0", "follow 12", "follow 999", "follow 34"));
+    module_.asked.clear();
+    ASSERT_TRUE(events.follow({}));
+    EXPECT_THAT(module_.asked, ElementsAre("follow 0"));
+    module_.errors = {{PLUMB_KERNEL_FOLLOW, ENOTTY}};
+    const Status older = events.follow({12});
+    ASSERT_FALSE(older);
+    EXPECT_THAT(older.error().message(), HasSubstr("The module that is loaded is an older one"));
+    module_.errors = {{PLUMB_KERNEL_FOLLOW, ENOMEM}};
+    EXPECT_FALSE(events.follow({12}));
 }
 
 TEST_F(StartedModuleEvents, WhatTheModuleRefusesIsSaid) {

@@ -20,6 +20,10 @@
  *              EINVAL: nothing can be probed there; EBUSY: that of the call is there;
  *              E2BIG: more than PLUMB_KERNEL_PROBES_MAX; EPERM: it takes CAP_SYS_ADMIN, and a kernel that is not locked down
  *   MISSED     how many hits of this descriptor's probes the kernel did not tell: a uint64_t
+ *   FOLLOW     from now on, only what is done by threads of the processes that are named so, one with each call, and by those
+ *              that they start from then on: new threads, forked children, and theirs; and in which the scheduler switches to one of
+ *              these, or wakes one. By the caller's numbers; 0: nobody yet, but from now on only such. ENOTCONN: without
+ *              a channel; ESRCH: there is no such process, and nothing has changed but that only those are recorded that were named
  *
  * In discard and overwrite mode; nobody waits. A record that could not be written is counted in its ring's `lost`. poll() says
  * POLLIN when sub-buffers were entered since the last read(), which gives, as a uint64_t, how often that was told (EAGAIN: not).
@@ -47,7 +51,8 @@ enum plumb_kernel_operation {
     PLUMB_KERNEL_BEGIN = 4,    /* nothing */
     PLUMB_KERNEL_END = 5,      /* nothing */
     PLUMB_KERNEL_PROBE = 6,    /* struct plumb_kernel_probe */
-    PLUMB_KERNEL_MISSED = 7    /* uint64_t */
+    PLUMB_KERNEL_MISSED = 7,   /* uint64_t */
+    PLUMB_KERNEL_FOLLOW = 8    /* struct plumb_kernel_follow */
 };
 
 struct plumb_kernel_field {
@@ -80,11 +85,17 @@ struct plumb_kernel_switch {
     uint32_t event_id; /* ENABLE: 1 to 65535 */
 };
 
+struct plumb_kernel_follow {
+    int32_t process_id;
+    uint32_t reserved; /* 0 */
+};
+
 PLUMB_ABI_SIZE(struct plumb_kernel_field, 52);
 PLUMB_ABI_OFFSET(struct plumb_kernel_field, array_length, 48);
 PLUMB_ABI_SIZE(struct plumb_kernel_event, 112 + 32 * 52);
 PLUMB_ABI_OFFSET(struct plumb_kernel_event, fields, 112);
 PLUMB_ABI_SIZE(struct plumb_kernel_channel, 8);
 PLUMB_ABI_SIZE(struct plumb_kernel_switch, 8);
+PLUMB_ABI_SIZE(struct plumb_kernel_follow, 8);
 
 #endif
