@@ -8,24 +8,21 @@
  */
 enum { large_count = 256, pause_max = 63 };
 static struct taken* large_records[large_count];
-static struct {
-    const struct reader* reader; /* for a child, which has no other thread */
-    uint32_t thread_id;
-} begun_by[large_count];
 static uint32_t last_tag;
 static uint32_t pause,
     pause_after; /* how often nobody looks for what was left, and how often behind the next look */
 
+static struct large_owner* owner_of(struct taken* taken) {
+    return (struct large_owner*)taken - 1;
+}
+
 static void remember(struct taken* taken) {
     for (uint32_t i = 0; i < large_count; i++) {
         struct taken* nobody = NULL;
-        if (__atomic_load_n(&large_records[i], __ATOMIC_RELAXED) != NULL ||
-            !__atomic_compare_exchange_n(&large_records[i], &nobody, taken, false, __ATOMIC_RELEASE,
-                                         __ATOMIC_RELAXED))
-            continue;
-        __atomic_store_n(&begun_by[i].reader, lttng_ust_urcu_reader, __ATOMIC_RELAXED);
-        __atomic_store_n(&begun_by[i].thread_id, own_thread_id(), __ATOMIC_RELAXED);
-        return;
+        if (__atomic_load_n(&large_records[i], __ATOMIC_RELAXED) == NULL &&
+            __atomic_compare_exchange_n(&large_records[i], &nobody, taken, false, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED))
+            return;
     }
 }
 
@@ -51,8 +48,9 @@ static bool take_back_one(struct taken* taken) {
 static bool take_back_if_left(uint32_t place) {
     struct taken* const taken = __atomic_load_n(&large_records[place], __ATOMIC_ACQUIRE);
     if (taken == NULL) return false;
+    const struct large_owner* const owner = owner_of(taken);
     const bool was_left = !plumb_is_word_there(&taken->context->own, taken->own) ||
-                          is_thread_gone(__atomic_load_n(&begun_by[place].thread_id, __ATOMIC_RELAXED));
+                          is_thread_gone(owner->process, owner->thread_id);
     return was_left && take_back_one(taken);
 }
 
@@ -87,6 +85,7 @@ void large_begin(struct taken* taken, struct ust_context* context) {
     taken->own = own;
     taken->context = context;
     taken->start = 0;
+    *owner_of(taken) = (struct large_owner){lttng_ust_urcu_reader, own_thread_id(), own_process()};
     context->own = (void*)own;
     remember(taken);
 }
@@ -98,7 +97,12 @@ void large_give_back(struct taken* taken) {
 }
 
 void large_keep_own(void) {
-    for (uint32_t i = 0; i < large_count; i++)
-        if (large_records[i] != NULL && begun_by[i].reader != lttng_ust_urcu_reader)
-            take_back_one(large_records[i]);
+    const uint32_t process = own_process();
+    for (uint32_t i = 0; i < large_count; i++) {
+        struct taken* const taken = __atomic_load_n(&large_records[i], __ATOMIC_ACQUIRE);
+        if (taken == NULL) continue;
+        const struct large_owner* const owner = owner_of(taken);
+        const bool began_here = owner->process != 0 && owner->process == process;
+        if (!began_here && owner->reader != lttng_ust_urcu_reader) take_back_one(taken);
+    }
 }

@@ -8,14 +8,22 @@
 #include "event.h"
 #include "room.h"
 
-/* At a buffer's start plumb_emit_large() wants the payload; the record stands behind it. */
-#define LARGE_RECORD_AT ((LARGE_ROOM_BYTES + SLACK_BYTES + 15u) & ~15u)
+/* Who began one. */
+struct large_owner {
+    const struct reader* reader;
+    uint32_t thread_id;
+    uint32_t process; /* in which that is its number; 0: not known */
+};
+
+/* At a buffer's start plumb_emit_large() wants the payload; the record stands behind it, and its owner just before the record. */
+#define LARGE_RECORD_AT \
+    (((LARGE_ROOM_BYTES + SLACK_BYTES + 15u) & ~15u) + (uint32_t)sizeof(struct large_owner))
 
 /* Where the record stands in one; NULL: there is none. */
 struct taken* large_take(void);
 void large_begin(struct taken* taken, struct ust_context* context);
 void large_give_back(struct taken* taken);
-/* In a forked child: there is no other thread. */
+/* In a forked child: there are no other threads but those that were begun there. */
 void large_keep_own(void);
 
 static inline unsigned char* large_payload(struct taken* taken) {

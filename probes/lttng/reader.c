@@ -59,10 +59,8 @@ static struct reader* new_group(struct reader** place) {
     return known;
 }
 
-/* Whose the numbers of threads are. In a child of _Fork() or a raw clone() they are its parent's, and of none is it known whether it is
- * there. */
-static pid_t process;
-
+/* In a child of _Fork() or a raw clone() the numbers of its parent's threads are not those of here, and of none is it known whether it
+ * is there. */
 struct thread_question {
     uint32_t thread_id;
     pid_t process;
@@ -78,19 +76,15 @@ static void ask_for_thread(void* asked) {
     errno = error;
 }
 
-static bool is_gone_from(pid_t its_process, uint32_t thread_id) {
-    struct thread_question question = {thread_id, its_process, false};
+bool is_thread_gone(uint32_t its_process, uint32_t thread_id) {
+    struct thread_question question = {thread_id, (pid_t)its_process, false};
     if (thread_id != 0 && its_process != 0) plumb_with_permit(ask_for_thread, &question);
     return question.is_gone;
 }
 
-bool is_thread_gone(uint32_t thread_id) {
-    return is_gone_from(process, thread_id);
-}
-
 /* `there`: the number that its place bears. Of one that began in a child of _Fork() it is known, too. */
 static bool was_left_by(const struct reader* reader, uint32_t there) {
-    return is_gone_from((pid_t)__atomic_load_n(&reader->process, __ATOMIC_RELAXED), there);
+    return is_thread_gone(__atomic_load_n(&reader->process, __ATOMIC_RELAXED), there);
 }
 
 bool is_gone(const struct reader* reader) {
@@ -101,7 +95,7 @@ static void ask_for_process(void* to) {
     *(uint32_t*)to = (uint32_t)getpid();
 }
 
-static uint32_t own_process(void) {
+uint32_t own_process(void) {
     uint32_t self = 0;
     plumb_with_permit(ask_for_process, &self);
     return self;
@@ -356,28 +350,39 @@ UST_EXPORT void lttng_ust_urcu_synchronize_rcu(void) {
 
 /* ---- fork ---- */
 
-/* All others are their parent's. */
-static void keep_own_place(void) {
-    process = (pid_t)own_process();
+static void leave_place(struct reader* reader) {
+    reader->thread_id = 0;
+    reader->process = 0;
+    reader->calls = 0;
+    room_forget(reader);
+    __atomic_store_n(&reader->owner, 0, __ATOMIC_RELEASE);
+}
+
+/* Whether it is a thread of the parent's. Handlers of others' may have begun threads here already: such a one says so before it is in
+ * a tracepoint, and takes a place that nobody was in. */
+static bool was_left_in_parent(const struct reader* reader, uint32_t self) {
+    const bool is_inside = (__atomic_load_n(&reader->calls, __ATOMIC_ACQUIRE) & READER_DEPTH_MASK) != 0;
+    const uint32_t its_process = __atomic_load_n(&reader->process, __ATOMIC_ACQUIRE);
+    if (reader->owner == 0 || reader == lttng_ust_urcu_reader) return false;
+    return its_process != 0 ? its_process != self : is_inside;
+}
+
+static void keep_places_of_child(void) {
+    const uint32_t self = own_process();
     large_keep_own();
+    if (lttng_ust_urcu_reader != NULL && lttng_ust_urcu_reader != &nobody) {
+        lttng_ust_urcu_reader->thread_id = own_thread_id();
+        lttng_ust_urcu_reader->process = self;
+    }
     for (uint32_t g = 0; g < GROUP_COUNT; g++) {
-        struct reader* const group = reader_groups[g];
+        struct reader* const group = __atomic_load_n(&reader_groups[g], __ATOMIC_ACQUIRE);
         if (group == NULL) break;
-        for (uint32_t i = 0; i < GROUP_READERS; i++) {
-            if (group[i].owner == 0) continue;
-            const bool is_own = &group[i] == lttng_ust_urcu_reader;
-            group[i].thread_id = is_own ? own_thread_id() : 0;
-            group[i].process = is_own ? (uint32_t)process : 0;
-            if (is_own) continue;
-            group[i].calls = 0;
-            room_forget(&group[i]);
-            group[i].owner = 0;
-        }
+        for (uint32_t i = 0; i < GROUP_READERS; i++)
+            if (was_left_in_parent(&group[i], self)) leave_place(&group[i]);
     }
 }
 
 __attribute__((constructor(101))) static void follow_forks(void) {
-    process = getpid();
     first_thread = pthread_self();
-    pthread_atfork(NULL, NULL, keep_own_place);
+    pthread_atfork(NULL, NULL, keep_places_of_child);
 }
