@@ -242,6 +242,11 @@ void remove_from_held(plumb_object& object) {
     store_seq_cst(runtime.updating, 0u);
 }
 
+// One that has none hears of updates alone.
+bool has_events(const plumb_object& object) {
+    return object.events_begin < object.events_end;
+}
+
 // With no other update under way, but for one that was stopped in the middle: that may look at the object yet.
 void unregister(plumb_object& object) {
     const UpdatesHeld updates;
@@ -249,7 +254,7 @@ void unregister(plumb_object& object) {
         if (!goes_on_at_exit(object)) take_from_list(object);
         return;
     }
-    introduce_new_objects(); // at exit: nobody else may come to it
+    if (has_events(object)) introduce_new_objects(); // at exit: nobody else may come to it
     if (goes_on_at_exit(object)) return;
     remove_object(object);
     // If somebody is still writing, the slot stays until the process is gone.
@@ -383,7 +388,7 @@ extern "C" __attribute__((visibility("default"))) int plumb_register_object(plum
     object->setup->rseq_offset = runtime.rseq_offset;
     if (runtime.state == nullptr) return error;
     if (!permit.given()) { // it can not be introduced, and stays off
-        if (object->events_begin < object->events_end) count_left_off(~0u);
+        if (has_events(*object)) count_left_off(~0u);
         return 0;
     }
 
@@ -400,9 +405,9 @@ extern "C" __attribute__((visibility("default"))) int plumb_register_object(plum
     if (!first) {
         {
             const UpdatesHeld updates;
-            if (updates.held())
+            if (has_events(*object) && updates.held())
                 introduce_new_objects();
-            else if (object->events_begin < object->events_end)
+            else if (has_events(*object))
                 count_left_off(~0u); // until that update goes on
         }
         request_update(); // one that was asked for meanwhile

@@ -285,6 +285,15 @@ bool is_served_at_once() {
     return load_relaxed(runtime.quiesce_pending) == 0 && is_nobody_there();
 }
 
+// What was loaded since, to the channels that we have; new ones get all of it. An update for an object that comes or goes is of the same
+// rules, and who registers it introduces it: each look reads all mappings.
+void introduce_at(uint64_t generation) {
+    static uint64_t introduced;
+    if (introduced == generation) return;
+    introduced = generation;
+    introduce_new_objects();
+}
+
 void update() {
     if (runtime.state == nullptr) return;
     if (load_relaxed(runtime.quiesce_pending) != 0 && is_quiescent_without_the_dead()) quiesced();
@@ -305,7 +314,7 @@ void update() {
     if (load_relaxed(runtime.quiesce_pending) != 0 && is_quiescent_without_the_dead()) quiesced();
     if (answer.rule_count != 0) {
         register_membarrier();
-        introduce_new_objects(); // to the channels that we have; new ones get all of them
+        introduce_at(answer.generation);
     }
     attach_new();
     switch_on();
