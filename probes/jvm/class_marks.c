@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* Of a tag: the mark, whether the class was there, and the generation. */
-enum { mark_bits = 3, was_there = 4, generation_shift = 3 };
+/* Of a tag: the mark, whether the class was there, whether it is left off, and the generation. */
+enum { mark_bits = 3, was_there = 4, left_off = 8, generation_shift = 4 };
 
 static struct plumb_tags class_tags;
 static uint64_t first_linked_ns;
@@ -78,6 +78,16 @@ void plumb_mark_class_as_there(jclass class, uint32_t generation) {
 bool plumb_class_was_there(jclass class, uint32_t generation) {
     const jlong tag = tag_of(class);
     return is_of(tag, generation) && (tag & was_there) != 0;
+}
+
+void plumb_mark_class_left_off(jclass class, uint32_t generation) {
+    plumb_mark_class(class, generation, PLUMB_CLASS_CHANGED);
+    set_tag(class, tag_of(class) | left_off);
+}
+
+bool plumb_class_is_left_off(jclass class, uint32_t generation) {
+    const jlong tag = tag_of(class);
+    return is_of(tag, generation) && (tag & left_off) != 0;
 }
 
 enum plumb_class_mark plumb_mark_of_class(jclass class, uint32_t generation) {

@@ -27,6 +27,10 @@ void plumb_mark_class_as_there(jclass class, uint32_t generation);
 bool plumb_class_was_there(jclass class, uint32_t generation);
 enum plumb_class_mark plumb_mark_of_class(jclass class, uint32_t generation);
 
+/* As changed, and it was not: it has no hooks to be given back. */
+void plumb_mark_class_left_off(jclass class, uint32_t generation);
+bool plumb_class_is_left_off(jclass class, uint32_t generation);
+
 /* The same for whatever wish. */
 enum plumb_class_mark plumb_last_mark_of_class(jclass class);
 

@@ -40,14 +40,22 @@ static void count_patterns(struct chosen* chosen, bool is_left_alone) {
     }
 }
 
-/* False: there are as many as there may be, which is told once. */
-static bool has_room(struct plumb_method_wish* wish) {
-    if (__atomic_add_fetch(&wish->hooked, 1, __ATOMIC_RELAXED) <= wish->limit) return true;
-    __atomic_sub_fetch(&wish->hooked, 1, __ATOMIC_RELAXED);
+/* Once: there are as many as there may be. */
+static void tell_there_are_more(struct plumb_method_wish* wish) {
     if (!__atomic_exchange_n(&wish->limit_was_met, true, __ATOMIC_RELAXED))
         plumb_trace(
             jvm, not_available, "jvm:method_*",
             "more methods match than may be told: those that were found first are (--jvm-methods-limit)");
+}
+
+static void take_room_back(struct plumb_method_wish* wish) {
+    __atomic_sub_fetch(&wish->hooked, 1, __ATOMIC_RELAXED);
+}
+
+static bool has_room(struct plumb_method_wish* wish) {
+    if (__atomic_add_fetch(&wish->hooked, 1, __ATOMIC_RELAXED) <= wish->limit) return true;
+    take_room_back(wish);
+    tell_there_are_more(wish);
     return false;
 }
 
@@ -56,11 +64,17 @@ static int32_t number_of_chosen(struct chosen* chosen, char* method, char* signa
                             method_name = plumb_utf8_in_place(method), types = plumb_utf8_in_place(signature);
     chosen->found = plumb_wish_matches_method(chosen->wish, chosen->of_class, method, signature);
     if (chosen->found == 0) return -1;
-    struct plumb_known_method* const known = plumb_know_method(class_name, method_name, types);
-    if (!known) return -1;
-    chosen->is_first = __atomic_load_n(&known->generation, __ATOMIC_RELAXED) != chosen->wish->generation;
+    struct plumb_known_method* known = plumb_find_known_method(class_name, method_name, types);
+    chosen->is_first =
+        !known || __atomic_load_n(&known->generation, __ATOMIC_RELAXED) != chosen->wish->generation;
+    if (chosen->is_first && !has_room(chosen->wish)) return -1;
+    if (!known) known = plumb_know_method(class_name, method_name, types);
+    if (!known) { /* nor have those that were asked for before left a number */
+        take_room_back(chosen->wish);
+        tell_there_are_more(chosen->wish);
+        return -1;
+    }
     if (chosen->is_first) {
-        if (!has_room(chosen->wish)) return -1;
         __atomic_store_n(&known->generation, chosen->wish->generation, __ATOMIC_RELAXED);
         count_patterns(chosen, false);
     }
@@ -83,7 +97,7 @@ static void leave_alone(void* context, int32_t number, const char* reason) {
     const struct plumb_known_method* const known = chosen->last;
     (void)number;
     if (!chosen->is_first) return;
-    __atomic_sub_fetch(&chosen->wish->hooked, 1, __ATOMIC_RELAXED);
+    take_room_back(chosen->wish);
     count_patterns(chosen, true);
     plumb_trace(jvm, method_left_alone, known->class_name.at, known->class_name.bytes, known->method.at,
                 known->method.bytes, known->signature.at, known->signature.bytes, reason);
@@ -192,6 +206,7 @@ bool plumb_class_is_to_change(jclass class, const struct plumb_method_wish* ends
     const enum plumb_class_mark mark =
         begins ? plumb_mark_of_class(class, begins->generation) : PLUMB_CLASS_UNSEEN;
     if (mark == PLUMB_CLASS_CHANGED || mark == PLUMB_CLASS_LATE) return false;
+    if (ends && plumb_class_is_left_off(class, ends->generation)) ends = NULL;
     struct looked_for what = {ends, begins, 0, 0, unwanted};
     struct plumb_name name = plumb_name_of_class(class);
     bool is_to_change = false;

@@ -78,6 +78,12 @@ static bool calls_constructor(const struct plumb_method_code* method, uint32_t p
                "<init>");
 }
 
+static bool has_handler_before(const struct plumb_method_code* method, uint32_t pc) {
+    for (uint32_t i = 0; i < method->handler_count; i++)
+        if (plumb_u16_at(method->handlers + (size_t)i * 8) < pc) return true;
+    return false;
+}
+
 /*
  * In a constructor `this` can not be handed on before this() or super() was called, nor may a handler reach over that. It is the call of
  * a constructor for which no object is waiting that was made by `new`. Where code comes together, frames tell how many are waiting, and
@@ -106,6 +112,8 @@ static bool find_call_of_super(struct plumb_method_code* method) {
         else
             waiting--;
     }
+    /* In a class without frames, a handler's code is checked with what is known where its range begins. */
+    if (found && !has_frames && has_handler_before(method, method->insertions.entry_pc)) return false;
     return found && method->insertions.entry_pc < method->code.bytes;
 }
 

@@ -29,6 +29,15 @@ static void read_method(const struct plumb_class_work* work, struct plumb_class_
     if (!method->names.name.at || !method->names.descriptor.at) input->failed = true;
 }
 
+/* With one that does nothing HotSpot makes objects as if there were none. */
+static bool is_empty_finalizer(const struct plumb_hooked_method* names, const uint8_t* content,
+                               uint32_t bytes) {
+    enum { code_length_at = 4, code_at = 8 };
+    return plumb_utf8_is(names->name, "finalize") && plumb_utf8_is(names->descriptor, "()V") &&
+           bytes > code_at && plumb_u32_at(content + code_length_at) == 1 &&
+           content[code_at] == PLUMB_RETURN_LAST;
+}
+
 static const char* hook_method(struct plumb_class_work* work, const struct method_in_file* method,
                                uint32_t number, struct plumb_class_output* output) {
     if (!method->code)
@@ -44,6 +53,8 @@ static const char* hook_method(struct plumb_class_work* work, const struct metho
                                      .descriptor = names->descriptor};
     const uint32_t code_bytes = plumb_u32_at(method->code + 2);
     const uint8_t* const content = method->code + 6;
+    if (is_empty_finalizer(names, content, code_bytes))
+        return "it is an empty finalize(): with a hook the JVM would keep each object until it was called";
     plumb_write_bytes(output, method->begin, (size_t)(method->code - method->begin));
     const size_t begin = plumb_begin_attribute(output, plumb_u16_at(method->code));
     const char* const reason = plumb_hook_code(

@@ -9,6 +9,7 @@
 #include "class_marks.h"
 #include "hooked_at_load.h"
 #include "lock.h"
+#include "metaspace.h"
 #include "method_hooks.h"
 
 #include <stdlib.h>
@@ -62,7 +63,7 @@ void JNICALL plumb_on_class_file_load(jvmtiEnv* jvmti, JNIEnv* jni, jclass redef
     plumb_method_wish_release(wish);
 }
 
-enum { batch_classes = 64 };
+enum { batch_classes = 64, batch_classes_limited = 1 };
 
 /* One that the JVM does not take must not keep it from taking others. */
 static void change_classes(const jclass* classes, jint count) {
@@ -96,9 +97,28 @@ struct class_batch {
     jclass classes[batch_classes];
     bool were_late[batch_classes];
     jint count;
+    struct plumb_metaspace metaspace;
+    bool is_full;
 };
 
-static void change_batch(struct class_batch* batch, const struct plumb_method_wish* begins) {
+static bool is_batch_full(const struct class_batch* batch) {
+    return batch->count == (plumb_metaspace_is_limited() ? batch_classes_limited : batch_classes);
+}
+
+/* What has hooks has to be given back, whatever it takes. */
+static void leave_off_if_full(JNIEnv* jni, struct class_batch* batch, uint32_t generation) {
+    batch->is_full = batch->is_full || !plumb_metaspace_has_room(&batch->metaspace, jni);
+    if (!batch->is_full) return;
+    for (jint i = 0; i < batch->count; i++) {
+        plumb_mark_class_left_off(batch->classes[i], generation);
+        plumb_tell_class_left_alone(batch->classes[i],
+                                    "the JVM's metaspace (-XX:MaxMetaspaceSize) is nearly full");
+    }
+    batch->count = 0;
+}
+
+static void change_batch(JNIEnv* jni, struct class_batch* batch, const struct plumb_method_wish* begins) {
+    if (begins && batch->count != 0) leave_off_if_full(jni, batch, begins->generation);
     change_classes(batch->classes, batch->count);
     for (jint i = 0; i < batch->count; i++) {
         if (!batch->were_late[i]) continue;
@@ -135,6 +155,7 @@ static uint32_t change_what_is_loaded(JNIEnv* jni, const struct plumb_method_wis
     jclass* classes = NULL;
     struct class_batch batch = {.count = 0};
     uint32_t changed = 0;
+    plumb_metaspace_begin(&batch.metaspace, jni);
     note_when_linked();
     if ((*jvmti)->GetLoadedClasses(jvmti, &count, &classes) != JVMTI_ERROR_NONE) return 0;
     (*jni)->EnsureLocalCapacity(jni, count + batch_classes); /* -Xcheck:jni counts */
@@ -152,9 +173,9 @@ static uint32_t change_what_is_loaded(JNIEnv* jni, const struct plumb_method_wis
         batch.were_late[batch.count] = is_late;
         batch.classes[batch.count++] = classes[i];
         changed++;
-        if (batch.count == batch_classes) change_batch(&batch, begins);
+        if (is_batch_full(&batch)) change_batch(jni, &batch, begins);
     }
-    change_batch(&batch, begins);
+    change_batch(jni, &batch, begins);
     for (jint i = 0; i < count; i++)
         (*jni)->DeleteLocalRef(jni, classes[i]);
     (*jvmti)->Deallocate(jvmti, (unsigned char*)classes);
@@ -178,8 +199,14 @@ bool plumb_methods_begin(void) {
 static void apply(JNIEnv* jni, struct plumb_method_wish* wish) {
     enum { looks_max = 5 };
     const struct timespec pause = {0, 1000000};
-    struct plumb_method_wish* const before = applied_wish;
+    struct plumb_method_wish* before = applied_wish;
     applied_wish = plumb_method_wish_share(wish);
+    if (before && plumb_metaspace_is_limited()) { /* what finds no room then has no hooks to be given back */
+        set_open_wish(NULL);
+        change_what_is_loaded(jni, before, NULL, false);
+        plumb_method_wish_release(before);
+        before = NULL;
+    }
     mark_what_is_there(jni, wish);
     set_open_wish(wish);
     change_what_is_loaded(jni, before, wish, false);
@@ -217,10 +244,10 @@ void plumb_methods_follow(JNIEnv* jni) {
 
 void plumb_methods_end(JNIEnv* jni) {
     set_open_wish(NULL);
+    if (applied_wish) change_what_is_loaded(jni, applied_wish, NULL, false);
     plumb_class_marks_end();
     plumb_forget_hooked_at_load();
     if (applied_wish) {
-        change_what_is_loaded(jni, applied_wish, NULL, false);
         plumb_known_methods_forget_looked_at();
         plumb_method_wish_begin_anew(applied_wish); /* the next recording has the same, perhaps */
     }

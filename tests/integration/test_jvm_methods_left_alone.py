@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# cmake-once
+# cmake-timeout: 300
+"""Methods that match and can not be hooked without the program's noticing: they stay as they are, and are named."""
+import pathlib
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from called_methods import Called, methods_words  # noqa: E402
+from class_file import old_constructor  # noqa: E402
+from recorded_jvm import named, run, setUpModule, tearDownModule  # noqa: E402, F401
+
+
+class LeftAlone(Called):
+    def check_same(self, source, *patterns, options=()):
+        """What is told of it, behind the program has done what it does without."""
+        (self.folder / "Program.java").write_text(source)
+        subprocess.run(["javac", "-Xlint:-removal", "-d", self.folder, self.folder / "Program.java"], check=True, timeout=300)
+        program = ["java", "-Xmx64m", *options, "-cp", self.folder, "Program"]
+        bare = run(program)
+        self.assertEqual(bare[0], 0, bare)
+        status, output, errors = self.record(program, options=("--jvm", "-e", "jvm:method_*", *methods_words(*patterns)))
+        self.assertEqual((status, output), bare[:2], errors)
+        events = self.events()
+        return {call["method"] for call in self.calls(events)}, {
+            (each["class_name"], each["method"]): each["reason"] for each in named(events, "method_left_alone")}
+
+    def test_a_constructor_whose_handler_reaches_over_the_call_of_super(self):
+        """In a class without frames, what is known at the range's begin is all that is known in the handler."""
+        for version in (45, 49):
+            (self.folder / f"Old{version}.class").write_bytes(old_constructor(f"Old{version}", version))
+        told, alone = self.check_same("""
+            public class Program {
+                static void go() { }
+                public static void main(String[] words) throws Exception {
+                    go();
+                    for (int version : new int[] {45, 49})
+                        System.out.println(Class.forName("Old" + version).getConstructor().newInstance().getClass());
+                }
+            }""", "Old*::*", "Program::go", options=("-Xverify:all",))
+        self.assertEqual(told, {"go"})
+        self.assertEqual(set(alone), {("Old45", "<init>"), ("Old49", "<init>")})
+
+    def test_a_finalizer_that_does_nothing(self):
+        """The JVM makes objects of such a class as if there were none."""
+        told, alone = self.check_same("""
+            import java.lang.ref.*;
+            import java.util.*;
+            public class Program {
+                static class Empty { int value; protected void finalize() { } }
+                static class Full { protected void finalize() { finalized++; } }
+                static volatile int finalized;
+                static void make(ReferenceQueue<Object> gone, List<Object> kept) {
+                    for (int i = 0; i < 1000; i++)
+                        kept.add(new PhantomReference<>(new Empty(), gone));
+                    new Full();
+                }
+                public static void main(String[] words) throws Exception {
+                    ReferenceQueue<Object> gone = new ReferenceQueue<>();
+                    List<Object> kept = new ArrayList<>();
+                    make(gone, kept);
+                    System.gc();
+                    int count = 0;
+                    while (count < 1000 && gone.remove(5000) != null)
+                        count++;
+                    for (int i = 0; i < 500 && finalized == 0; i++)
+                        Thread.sleep(10);
+                    System.out.println(count + " " + finalized);
+                }
+            }""", "Program$*::*")
+        self.assertEqual(told, {"<init>", "finalize"})
+        self.assertEqual([key for key in alone], [("Program$Empty", "finalize")])
+        self.assertIn("empty finalize()", alone["Program$Empty", "finalize"])
+
+    def test_classes_for_which_there_is_no_room(self):
+        """A JVM that ends where it does not get the memory for its classes, and needs a sixth of what it may have."""
+        (self.folder / "Limited.java").write_text("""
+            public class Limited {
+                static volatile boolean ends;
+                static void work() {
+                    while (!ends)
+                        if (!String.format("%d %s", 5, new java.util.ArrayList<>(java.util.List.of("a", "b"))).equals("5 [a, b]"))
+                            System.out.println("wrong");
+                }
+                public static void main(String[] words) throws Exception {
+                    Thread worker = new Thread(Limited::work);
+                    worker.start();
+                    System.out.println("ready");
+                    System.in.read();
+                    ends = true;
+                    worker.join();
+                }
+            }""")
+        subprocess.run(["javac", "-d", self.folder, self.folder / "Limited.java"], check=True, timeout=300)
+        server = subprocess.Popen(["java", "-Xmx64m", "-XX:MaxMetaspaceSize=6m", "-XX:+ExitOnOutOfMemoryError", "-cp", self.folder, "Limited"],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(server.stdout.close)
+        self.addCleanup(server.stderr.close)
+        self.assertEqual(server.stdout.readline(), "ready\n")
+        for _ in range(3):
+            status, _, errors = self.attach(server, 0.5, *methods_words("java.*::*"), "--jvm-methods-limit", "100000", "-e",
+                                            "jvm:method_left_alone")
+            self.assertEqual((server.poll(), status), (None, 0), errors)
+        reasons = [each["reason"] for each in named(self.events(), "method_left_alone")]
+        self.assertTrue([reason for reason in reasons if "MaxMetaspaceSize" in reason])
+        self.finish(server, "")
+
+
+if __name__ == "__main__":
+    unittest.main()
