@@ -35,6 +35,7 @@ struct ObjectEntry {
 // another object once the first was unloaded, so the path counts, too.
 struct KnownObject {
     uint64_t base; // 0: free
+    uint64_t end;
     uint64_t path_hash;
     uint32_t pass; // in which it was last seen: older ones make room
 };
@@ -49,19 +50,26 @@ uint64_t hash_path(const char* path, size_t bytes) {
     return hash;
 }
 
-// Whether the object was not known, and makes it known. A table full of objects that are all loaded forgets.
-bool learn_object(uint64_t base, uint64_t path_hash) {
+bool is_known(uint64_t base, uint64_t path_hash) {
+    for (KnownObject& known : known_objects) {
+        if (known.base != base || known.path_hash != path_hash) continue;
+        known.pass = current_pass;
+        return true;
+    }
+    return false;
+}
+
+// Whoever reads takes what was told last for what is there: of those that lay where this one does, each is told of again when it comes
+// again; but one that was seen just now is there as well, and reaches over a hole that this one fills. A table full of objects that are
+// all loaded forgets.
+void learn_object(uint64_t base, uint64_t end, uint64_t path_hash) {
     KnownObject* place = nullptr;
     for (KnownObject& known : known_objects) {
-        if (known.base == base) {
-            const bool same = known.path_hash == path_hash;
-            known = {base, path_hash, current_pass};
-            return !same;
-        }
+        const bool overlaps = known.base < end && base < known.end;
+        if (overlaps && (known.base == base || known.pass != current_pass)) known = {};
         if (place == nullptr && (known.base == 0 || current_pass - known.pass > 1)) place = &known;
     }
-    if (place != nullptr) *place = {base, path_hash, current_pass};
-    return true;
+    if (place != nullptr) *place = {base, end, path_hash, current_pass};
 }
 
 uint32_t entry_bytes(size_t fixed_bytes, size_t path_offset, size_t path_bytes) {
@@ -250,7 +258,8 @@ void find_path(Mapping& mapping, char* path) {
 // Collects the mappings of one image of a file, and adds an entry when the next one begins.
 class ObjectList {
 public:
-    explicit ObjectList(uint32_t sessions) : sessions_(sessions) {}
+    // Sessions that are told of everything, and of what is not known.
+    ObjectList(uint32_t told_all, uint32_t told_new) : told_all_(told_all), told_new_(told_new) {}
 
     void add(const Mapping& mapping) {
         plumb_entry_object& entry = object_entry.fixed;
@@ -273,21 +282,24 @@ public:
 
     void finish() {
         plumb_entry_object& entry = object_entry.fixed;
-        if (current_ && executable_ &&
-            (learn_object(entry.base, hash_path(entry.path, path_bytes_)) || everything)) {
-            look_at_headers(entry.base, first_end_ - entry.base, entry);
-            const uint32_t bytes =
-                entry_bytes(sizeof(entry), offsetof(plumb_entry_object, path), path_bytes_);
-            for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
-                if ((sessions_ >> s & 1) != 0) add_entry(attachments[s], entry.entry, bytes);
-            }
-        }
+        if (current_ && executable_) tell(hash_path(entry.path, path_bytes_));
         current_ = executable_ = false;
     }
 
-    bool everything = true; // false: only what is not known
-
 private:
+    void tell(uint64_t path_hash) {
+        plumb_entry_object& entry = object_entry.fixed;
+        const bool is_new = !is_known(entry.base, path_hash);
+        const uint32_t sessions = is_new ? told_all_ | told_new_ : told_all_;
+        if (sessions == 0) return;
+        look_at_headers(entry.base, first_end_ - entry.base, entry);
+        if (is_new) learn_object(entry.base, entry.base + entry.bytes, path_hash);
+        const uint32_t bytes = entry_bytes(sizeof(entry), offsetof(plumb_entry_object, path), path_bytes_);
+        for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
+            if ((sessions >> s & 1) != 0) add_entry(attachments[s], entry.entry, bytes);
+        }
+    }
+
     // What begins at the file's start is the next image, or reads the file as data, also where there is no gap. In an image whose
     // first segments share the file's first page, other permissions come with each (base/mapped_file.cc has the same rule).
     bool goes_on(const Mapping& mapping) const {
@@ -299,7 +311,7 @@ private:
                                        !are_same(permissions_, mapping.permissions, sizeof(permissions_)));
     }
 
-    const uint32_t sessions_;
+    const uint32_t told_all_, told_new_;
     const uint32_t thread_id_ = sys::thread_id();
     bool current_ = false;
     bool executable_ = false;
@@ -309,13 +321,12 @@ private:
     uint64_t first_end_ = 0;
 };
 
-void introduce_objects(uint32_t sessions, bool everything) {
+void introduce_objects(uint32_t told_all, uint32_t told_new) {
     static char buffer[2 * path_bytes_max + 1];
     const OpenFile maps("/proc/thread-self/maps", O_RDONLY); // what is in "self" ends with the first thread
     if (maps.number() < 0) return;
     current_pass++;
-    ObjectList objects(sessions);
-    objects.everything = everything;
+    ObjectList objects(told_all, told_new);
     size_t used = 0;
     for (;;) {
         const long got = sys::read(maps.number(), buffer + used, sizeof(buffer) - 1 - used);
@@ -337,6 +348,13 @@ void introduce_objects(uint32_t sessions, bool everything) {
         used -= line;
     }
     objects.finish();
+}
+
+uint32_t usable_sessions() {
+    uint32_t sessions = 0;
+    for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++)
+        if (attachments[s].usable != 0) sessions |= 1u << s;
+    return sessions;
 }
 
 // In a handler that runs in the middle of vfork().
@@ -437,15 +455,13 @@ void introduce_process(Attachment& attachment, bool with_objects) {
     const size_t path_bytes = copy_path(entry.executable, path, length_of(path));
     add_entry(attachment, entry.entry,
               entry_bytes(sizeof(entry), offsetof(plumb_entry_process, executable), path_bytes));
-    if (with_objects) introduce_objects(1u << (&attachment - attachments), true);
+    const uint32_t own = 1u << (&attachment - attachments);
+    if (with_objects) introduce_objects(own, usable_sessions() & ~own); // what is known to one is to all
 }
 
 void introduce_new_objects() {
-    uint32_t sessions = 0;
-    for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
-        if (attachments[s].usable != 0) sessions |= 1u << s;
-    }
-    if (sessions != 0) introduce_objects(sessions, false);
+    const uint32_t sessions = usable_sessions();
+    if (sessions != 0) introduce_objects(0, sessions);
 }
 
 // Looked at closely before a thread's first record, and from the beginning of each vfork() to the first record behind it

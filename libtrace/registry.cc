@@ -242,7 +242,7 @@ void remove_from_held(plumb_object& object) {
     store_seq_cst(runtime.updating, 0u);
 }
 
-// One that has none hears of updates alone.
+// One that has none may have places that trace, and hears of updates.
 bool has_events(const plumb_object& object) {
     return object.events_begin < object.events_end;
 }
@@ -405,7 +405,7 @@ extern "C" __attribute__((visibility("default"))) int plumb_register_object(plum
     if (!first) {
         {
             const UpdatesHeld updates;
-            if (has_events(*object) && updates.held())
+            if (updates.held())
                 introduce_new_objects();
             else if (has_events(*object))
                 count_left_off(~0u); // until that update goes on

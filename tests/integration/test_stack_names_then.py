@@ -14,7 +14,9 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 from recorded_program import PLUMB, leave_out_if_sanitized  # noqa: E402
-from traced_program import compile_traced  # noqa: E402
+from traced_program import BUILD, SOURCE, compile_traced  # noqa: E402
+
+STAND_INS = BUILD / "probes/lttng/lttng"
 
 HEAD = """
 #define _GNU_SOURCE
@@ -67,8 +69,44 @@ int main(int count, char** arguments) {
 }
 """
 
+# One plug-in after the other, at the same place. `+` keeps one, and is loaded first.
+LOADING = """
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+int main(int count, char** arguments) {
+    for (int round = 0; round < 3; round++)
+        for (int i = 1; i < count; i++) {
+            const int stays = arguments[i][0] == '+';
+            void* library = stays && round != 0 ? 0 : dlopen(arguments[i] + stays, RTLD_NOW | (stays ? RTLD_GLOBAL : 0));
+            if (!library && (!stays || round == 0)) return puts(dlerror()) < 0;
+            void (*go)(void) = library ? (void (*)(void))dlsym(library, "go") : 0;
+            if (go) go();
+            if (!stays) dlclose(library);
+        }
+    return 0;
+}
+"""
+PLUGIN = """
+%(head)s
+__attribute__((noinline)) void %(name)s_function(void) { %(trace)s; __asm__ volatile(""); }
+void go(void) { %(name)s_function(); __asm__ volatile(""); }
+"""
+LTTNG_HEADER = """
+#undef LTTNG_UST_TRACEPOINT_PROVIDER
+#define LTTNG_UST_TRACEPOINT_PROVIDER then
+#undef LTTNG_UST_TRACEPOINT_INCLUDE
+#define LTTNG_UST_TRACEPOINT_INCLUDE "./then.h"
+#if !defined(THEN_H) || defined(LTTNG_UST_TRACEPOINT_HEADER_MULTI_READ)
+#define THEN_H
+#include <lttng/tracepoint.h>
+LTTNG_UST_TRACEPOINT_EVENT(then, hit, LTTNG_UST_TP_ARGS(const char*, place), LTTNG_UST_TP_FIELDS(lttng_ust_field_string(place, place)))
+#endif
+#include <lttng/tracepoint-event.h>
+"""
 
-class NamesThen(unittest.TestCase):
+
+class WithNames(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="plumb-test-"))
         self.addCleanup(shutil.rmtree, self.folder)
@@ -86,6 +124,8 @@ class NamesThen(unittest.TestCase):
         return [(event["fields"]["place"], [name.split("+0x")[0] for name in event["callstack"]])
                 for event in map(json.loads, shown.stdout.splitlines())]
 
+
+class NamesThen(WithNames):
     def test_of_the_program_before_exec(self):
         for options in (("-no-pie",), ("-pie", "-fPIE")):
             with self.subTest(options=options):
@@ -127,6 +167,64 @@ class NamesThen(unittest.TestCase):
         self.assertIn("program", names)
         self.assertEqual(self.errors.count("gives no names: it has no build id, and "), 1, self.errors)
         self.assertIn(str(program), self.errors)
+
+
+class OfPlugins(WithNames):
+    """That come and go, so that each finds the addresses of the one before."""
+
+    def program(self):
+        (self.folder / "loading.c").write_text(LOADING)
+        subprocess.run(["cc", "-O1", self.folder / "loading.c", "-o", self.folder / "loading", "-ldl"], check=True)
+        return self.folder / "loading"
+
+    def plugins(self, compiled, **source):
+        for name in ("first", "second"):
+            (self.folder / f"{name}.c").write_text(PLUGIN % {"name": name, **{key: text % {"name": name} for key, text in source.items()}})
+            subprocess.run(["cc", "-O2", "-shared", "-fPIC", self.folder / f"{name}.c", *map(str, compiled), "-o", self.folder / f"{name}.so"],
+                           check=True)
+        return self.folder / "first.so", self.folder / "second.so"
+
+    def check_plugins(self):
+        stacks = self.stacks()
+        self.assertEqual([place for place, _ in stacks], ["first", "second"] * 3)
+        for place, names in stacks:
+            self.assertEqual(names[names.index(f"{place}_function"):][:3], [f"{place}_function", "go", "main"])
+
+    def test_in_each_session_that_is_told_of_them(self):
+        """The second one has nothing to do with the program until the first of them is loaded."""
+        glue = [f"-I{SOURCE}/include", BUILD / "tp-async/CMakeFiles/tp-async.dir/tp-async.cc.o", f"-L{BUILD}/libtrace", "-lplumb",
+                f"-Wl,-rpath,{BUILD}/libtrace"]
+        head = "#include <plumb/tracepoint.h>\nPLUMB_EVENT(%s, hit, (string, place))\n"
+        (self.folder / "stays.c").write_text(head % "stays" + 'void go(void) { plumb_trace(stays, hit, ""); }')
+        subprocess.run(["cc", "-O2", "-shared", "-fPIC", self.folder / "stays.c", *map(str, glue), "-o", self.folder / "stays.so"],
+                       check=True)
+        plugins = self.plugins(glue, head=head % "then", trace='plumb_trace(then, hit, "%(name)s")')
+        other = self.folder / "other"
+        done = subprocess.run([PLUMB, "record", "-q", "--context", "callstack", "-e", "then:*", "-o", other, "--", PLUMB, "record", "-q",
+                               "--context", "callstack", "-e", "then:*", "-e", "stays:*", "-o", self.trace, "--", self.program(),
+                               f"+{self.folder}/stays.so", *plugins], capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.trace, first = other, self.trace
+        self.check_plugins()
+        self.trace = first
+        self.assertEqual(self.stacks().pop(0)[0], "")
+        self.stacks, whole = lambda: whole[1:], self.stacks()
+        self.check_plugins()
+
+    def test_with_call_sites_of_lttngs_alone(self):
+        """Their events are another library's."""
+        if subprocess.run(["pkg-config", "--exists", "lttng-ust"], check=False).returncode != 0 or not STAND_INS.exists():
+            self.skipTest("LTTng-UST's headers are not installed")
+        (self.folder / "then.h").write_text(LTTNG_HEADER)
+        (self.folder / "provider.c").write_text("#define LTTNG_UST_TRACEPOINT_CREATE_PROBES\n#include \"then.h\"\n")
+        ust = [f"-I{self.folder}", "-llttng-ust", "-ldl"]
+        subprocess.run(["cc", "-O2", "-shared", "-fPIC", self.folder / "provider.c", *ust, "-o", self.folder / "provider.so"], check=True)
+        plugins = self.plugins(ust, head="#define LTTNG_UST_TRACEPOINT_DEFINE\n#define LTTNG_UST_TRACEPOINT_PROBE_DYNAMIC_LINKAGE\n"
+                                         '#include "then.h"', trace='lttng_ust_tracepoint(then, hit, "%(name)s")')
+        done = subprocess.run([PLUMB, "record", "-q", "--preload", "lttng", "--context", "callstack", "-e", "then:*", "-o", self.trace, "--",
+                               self.program(), f"+{self.folder}/provider.so", *plugins], capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.check_plugins()
 
 
 if __name__ == "__main__":

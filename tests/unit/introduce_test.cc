@@ -286,27 +286,61 @@ TEST_F(Headers, OfAnObjectThatIsUnloadedTellNothing) {
     EXPECT_EQ(look().bytes, 1u);
 }
 
-TEST(KnownObjects, AreToldOnce) {
-    current_pass = 100;
-    EXPECT_TRUE(learn_object(0x1000, 1));
-    EXPECT_FALSE(learn_object(0x1000, 1));
-    EXPECT_TRUE(learn_object(0x2000, 1));
-    EXPECT_TRUE(learn_object(0x1000, 2)) << "another file at the same address";
-    EXPECT_FALSE(learn_object(0x1000, 2));
+class KnownObjects : public testing::Test {
+protected:
+    KnownObjects() {
+        std::memset(known_objects, 0, sizeof(known_objects));
+        current_pass = 100;
+    }
+    /* Whether it was to be told. */
+    static bool comes(uint64_t base, uint64_t path_hash, uint64_t bytes = 0x1000) {
+        if (is_known(base, path_hash)) return false;
+        learn_object(base, base + bytes, path_hash);
+        return true;
+    }
+};
+
+TEST_F(KnownObjects, AreToldOnce) {
+    EXPECT_TRUE(comes(0x1000, 1));
+    EXPECT_FALSE(comes(0x1000, 1));
+    EXPECT_TRUE(comes(0x2000, 1));
+    EXPECT_TRUE(comes(0x1000, 2)) << "another file at the same address";
+    EXPECT_FALSE(comes(0x1000, 2));
+    EXPECT_TRUE(comes(0x1000, 1));
+    EXPECT_FALSE(comes(0x2000, 1));
 }
 
-TEST(KnownObjects, MakeRoomOnceTheyAreGone) {
-    std::memset(known_objects, 0, sizeof(known_objects));
-    current_pass = 100;
+TEST_F(KnownObjects, AreToldAgainWhereAnotherOneLayThere) {
+    EXPECT_TRUE(comes(0x10000, 1, 0x3000));
+    EXPECT_TRUE(comes(0x13000, 2, 0x1000));
+    for (int round = 0; round < 2; round++) {
+        current_pass++;
+        EXPECT_TRUE(comes(0xf000, 3, 0x1001)) << "which ends in the first one";
+        EXPECT_FALSE(comes(0x13000, 2, 0x1000)) << "and not in this one";
+        current_pass++;
+        EXPECT_TRUE(comes(0x10000, 1, 0x3000));
+        EXPECT_FALSE(comes(0x13000, 2, 0x1000));
+    }
+}
+
+TEST_F(KnownObjects, MayLieInAHoleOfAnother) {
+    EXPECT_TRUE(comes(0x10000, 1, 0x200000));
+    EXPECT_TRUE(comes(0x20000, 2));
+    current_pass++;
+    EXPECT_FALSE(comes(0x10000, 1, 0x200000));
+    EXPECT_FALSE(comes(0x20000, 2));
+}
+
+TEST_F(KnownObjects, MakeRoomOnceTheyAreGone) {
     for (uint64_t i = 1; i <= known_objects_max; i++)
-        EXPECT_TRUE(learn_object(i << 12, i));
-    EXPECT_TRUE(learn_object(0x7000'0000, 1));
-    EXPECT_TRUE(learn_object(0x7000'0000, 1)) << "a full table forgets";
+        EXPECT_TRUE(comes(i << 12, i));
+    EXPECT_TRUE(comes(0x7000'0000, 1));
+    EXPECT_TRUE(comes(0x7000'0000, 1)) << "a full table forgets";
     current_pass = 101;
-    EXPECT_TRUE(learn_object(0x7000'0000, 1)) << "who was there last time may be there yet";
+    EXPECT_TRUE(comes(0x7000'0000, 1)) << "who was there last time may be there yet";
     current_pass = 102;
-    EXPECT_TRUE(learn_object(0x7000'0000, 1));
-    EXPECT_FALSE(learn_object(0x7000'0000, 1));
+    EXPECT_TRUE(comes(0x7000'0000, 1));
+    EXPECT_FALSE(comes(0x7000'0000, 1));
 }
 
 TEST(Entry, IsAsLongAsItsPath) {
