@@ -115,9 +115,36 @@ void plumb_metaspace_begin(struct plumb_metaspace* metaspace, JNIEnv* jni) {
     metaspace->left = left(jni);
 }
 
-bool plumb_metaspace_has_room(const struct plumb_metaspace* metaspace, JNIEnv* jni) {
+static int64_t code_bytes_of(jclass class) {
+    enum { bytes_of_method = 256 };
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    jint count = 0;
+    jmethodID* methods = NULL;
+    int64_t bytes = 0;
+    if ((*jvmti)->GetClassMethods(jvmti, class, &count, &methods) != JVMTI_ERROR_NONE) return 0;
+    for (jint i = 0; i < count; i++) {
+        jlocation first = 0, last = -1;
+        (*jvmti)->GetMethodLocation(jvmti, methods[i], &first, &last);
+        bytes += bytes_of_method + last + 1;
+    }
+    (*jvmti)->Deallocate(jvmti, (unsigned char*)methods);
+    return bytes;
+}
+
+/* HotSpot has the new class beside the old one meanwhile, and merges their constants. */
+int64_t plumb_metaspace_for(jclass class) {
+    enum { times = 6 };
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    jint count = 0, bytes = 0;
+    unsigned char* constants = NULL;
+    if ((*jvmti)->GetConstantPool(jvmti, class, &count, &bytes, &constants) == JVMTI_ERROR_NONE)
+        (*jvmti)->Deallocate(jvmti, constants);
+    return times * (bytes + code_bytes_of(class));
+}
+
+bool plumb_metaspace_has_room(const struct plumb_metaspace* metaspace, JNIEnv* jni, int64_t bytes) {
     const int64_t now = left(jni), part = limit_of_metaspace() / reserve_part;
     const int64_t reserve = part > reserve_min_bytes ? part : reserve_min_bytes;
     const int64_t taken = metaspace->left > now ? metaspace->left - now : 0;
-    return now == INT64_MAX || now >= reserve + taken;
+    return now == INT64_MAX || now >= reserve + taken + 2 * bytes;
 }

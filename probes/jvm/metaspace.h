@@ -16,8 +16,10 @@ struct plumb_metaspace {
 
 bool plumb_metaspace_is_limited(void);
 void plumb_metaspace_begin(struct plumb_metaspace* metaspace, JNIEnv* jni);
-/* Whether some more classes may be given anew: behind them there has to be room for what the program loads, and for giving all of
- * them back. */
-bool plumb_metaspace_has_room(const struct plumb_metaspace* metaspace, JNIEnv* jni);
+/* What it takes at most to give a class anew. */
+int64_t plumb_metaspace_for(jclass class);
+/* Whether so much more may be taken: behind it there has to be room for what the program loads, and for giving all that was changed
+ * back. */
+bool plumb_metaspace_has_room(const struct plumb_metaspace* metaspace, JNIEnv* jni, int64_t bytes);
 
 #endif

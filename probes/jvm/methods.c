@@ -105,10 +105,17 @@ static bool is_batch_full(const struct class_batch* batch) {
     return batch->count == (plumb_metaspace_is_limited() ? batch_classes_limited : batch_classes);
 }
 
+static int64_t metaspace_for(const struct class_batch* batch) {
+    int64_t bytes = 0;
+    for (jint i = 0; plumb_metaspace_is_limited() && i < batch->count; i++)
+        bytes += plumb_metaspace_for(batch->classes[i]);
+    return bytes;
+}
+
 /* What has hooks has to be given back, whatever it takes. */
 static void leave_off_if_full(JNIEnv* jni, struct class_batch* batch, uint32_t generation) {
-    batch->is_full = batch->is_full || !plumb_metaspace_has_room(&batch->metaspace, jni);
-    if (!batch->is_full) return;
+    batch->is_full = batch->is_full || !plumb_metaspace_has_room(&batch->metaspace, jni, 0);
+    if (!batch->is_full && plumb_metaspace_has_room(&batch->metaspace, jni, metaspace_for(batch))) return;
     for (jint i = 0; i < batch->count; i++) {
         plumb_mark_class_left_off(batch->classes[i], generation);
         plumb_tell_class_left_alone(batch->classes[i],
