@@ -10,16 +10,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define PLUMB_METASPACE_IS_SHORT \
+    "the JVM's metaspace is limited (-XX:MaxMetaspaceSize), and what is left of it is the program's"
+
 struct plumb_metaspace {
-    int64_t left; /* at the beginning; INT64_MAX: it is not limited, or not known */
+    int64_t left; /* bytes, as far as they may be taken; INT64_MAX: it is not limited, or not known */
 };
 
 bool plumb_metaspace_is_limited(void);
+/* Behind what is taken there has to be room for what the program loads, and for giving all that was changed back. */
 void plumb_metaspace_begin(struct plumb_metaspace* metaspace, JNIEnv* jni);
-/* What it takes at most to give a class anew. */
-int64_t plumb_metaspace_for(jclass class);
-/* Whether so much more may be taken: behind it there has to be room for what the program loads, and for giving all that was changed
- * back. */
-bool plumb_metaspace_has_room(const struct plumb_metaspace* metaspace, JNIEnv* jni, int64_t bytes);
+/* False: there is not enough to give this class anew. */
+bool plumb_metaspace_take(struct plumb_metaspace* metaspace, jclass class);
+/* For a class that the program loads, so much longer than its file; since the last plumb_metaspace_begin(). */
+bool plumb_metaspace_take_for_hooks(int64_t file_bytes);
 
 #endif

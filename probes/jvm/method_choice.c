@@ -150,9 +150,8 @@ static bool has_method(jclass class, const struct looked_for* what, struct plumb
     return is_any;
 }
 
-/* Hidden classes, which the JVM changes for nobody. */
 static void tell_methods_left_alone(jclass class, struct plumb_text class_name,
-                                    struct plumb_method_wish* wish, uint64_t of_class) {
+                                    struct plumb_method_wish* wish, uint64_t of_class, const char* reason) {
     jvmtiEnv* const jvmti = plumb_jvm.jvmti;
     jint count = 0;
     jmethodID* methods = NULL;
@@ -168,13 +167,21 @@ static void tell_methods_left_alone(jclass class, struct plumb_text class_name,
                     __atomic_add_fetch(&wish->patterns[k].left_alone, 1, __ATOMIC_RELAXED);
             if (found != 0)
                 plumb_trace(jvm, method_left_alone, class_name.at, class_name.bytes, method.text.at,
-                            method.text.bytes, signature.text.at, signature.text.bytes,
-                            "its class is hidden: it can not be changed");
+                            method.text.bytes, signature.text.at, signature.text.bytes, reason);
         }
         plumb_release_name(&method);
         plumb_release_name(&signature);
     }
     (*jvmti)->Deallocate(jvmti, (unsigned char*)methods);
+}
+
+void plumb_tell_methods_left_alone(jclass class, struct plumb_method_wish* wish, const char* reason) {
+    struct plumb_name name = plumb_name_of_class(class);
+    if (name.text.at) {
+        name.text.at[name.text.bytes] = '\0'; /* in place of the signature's semicolon */
+        tell_methods_left_alone(class, name.text, wish, plumb_wish_matches_class(wish, name.text.at), reason);
+    }
+    plumb_release_name(&name);
 }
 
 static bool is_modifiable(jclass class) {
@@ -219,7 +226,8 @@ bool plumb_class_is_to_change(jclass class, const struct plumb_method_wish* ends
         is_to_change = may_be && !is_fixed && !has_to_wait(class, what.of_begins != 0 ? begins : NULL) &&
                        has_method(class, &what, name.text);
         if (is_fixed && what.of_begins != 0 && plumb_class_is_linked(class)) {
-            tell_methods_left_alone(class, name.text, begins, what.of_begins);
+            tell_methods_left_alone(class, name.text, begins, what.of_begins,
+                                    "its class is hidden: it can not be changed");
             plumb_mark_class(class, begins->generation, PLUMB_CLASS_CHANGED);
         }
     }

@@ -194,7 +194,8 @@ uint64_t plumb_wish_matches_method(const struct plumb_method_wish* wish, uint64_
 }
 
 uint32_t plumb_wish_unmatched(const struct plumb_method_wish* wish, uint32_t from) {
-    while (from < wish->count && __atomic_load_n(&wish->patterns[from].methods, __ATOMIC_RELAXED) != 0)
+    while (from < wish->count && (__atomic_load_n(&wish->patterns[from].methods, __ATOMIC_RELAXED) != 0 ||
+                                  __atomic_load_n(&wish->patterns[from].left_alone, __ATOMIC_RELAXED) != 0))
         from++;
     return from < wish->count ? from : wish->count;
 }

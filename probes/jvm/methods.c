@@ -22,6 +22,7 @@ static struct plumb_method_wish*
 static uint32_t settled_generation; /* of the last one for which all that is loaded was looked at */
 static uint32_t answered_repeats;   /* of who follows, as far as they were told what was found */
 static bool any_came_unwanted;
+static struct plumb_metaspace room_to_change = {INT64_MAX}; /* of who follows: for the applied wish */
 static uint64_t late_since_ns; /* classes that are late have been linked since then; 0: none was */
 
 static void set_open_wish(struct plumb_method_wish* wish) {
@@ -39,6 +40,17 @@ static struct plumb_method_wish* take_open_wish(void) {
     return wish;
 }
 
+/* Of one that the program loads it is asked here; of others before. */
+static bool may_have_hooks(jclass redefined, const unsigned char* bytes, size_t length,
+                           size_t changed_length) {
+    if (redefined || plumb_metaspace_take_for_hooks((int64_t)changed_length - (int64_t)length)) return true;
+    const struct plumb_utf8 own_name = plumb_name_in_class_file(bytes, length);
+    if (own_name.at)
+        plumb_trace(jvm, method_left_alone, (const char*)own_name.at, own_name.bytes, NULL, 0, NULL, 0,
+                    PLUMB_METASPACE_IS_SHORT);
+    return false;
+}
+
 void JNICALL plumb_on_class_file_load(jvmtiEnv* jvmti, JNIEnv* jni, jclass redefined, jobject loader,
                                       const char* name, jobject domain, jint length,
                                       const unsigned char* bytes, jint* new_length,
@@ -46,7 +58,8 @@ void JNICALL plumb_on_class_file_load(jvmtiEnv* jvmti, JNIEnv* jni, jclass redef
     (void)jni, (void)name, (void)domain;
     struct plumb_method_wish* const wish = take_open_wish();
     struct plumb_class_output changed = {NULL, 0, 0, false};
-    if (wish && plumb_choose_methods(wish, bytes, (size_t)length, &changed)) {
+    if (wish && plumb_choose_methods(wish, bytes, (size_t)length, &changed) &&
+        may_have_hooks(redefined, bytes, (size_t)length, changed.bytes)) {
         unsigned char* room = NULL;
         if ((*jvmti)->Allocate(jvmti, (jlong)changed.bytes, &room) == JVMTI_ERROR_NONE) {
             memcpy(room, changed.at, changed.bytes);
@@ -63,7 +76,7 @@ void JNICALL plumb_on_class_file_load(jvmtiEnv* jvmti, JNIEnv* jni, jclass redef
     plumb_method_wish_release(wish);
 }
 
-enum { batch_classes = 64, batch_classes_limited = 1 };
+enum { batch_classes = 64 };
 
 /* One that the JVM does not take must not keep it from taking others. */
 static void change_classes(const jclass* classes, jint count) {
@@ -97,35 +110,15 @@ struct class_batch {
     jclass classes[batch_classes];
     bool were_late[batch_classes];
     jint count;
-    struct plumb_metaspace metaspace;
-    bool is_full;
 };
 
-static bool is_batch_full(const struct class_batch* batch) {
-    return batch->count == (plumb_metaspace_is_limited() ? batch_classes_limited : batch_classes);
+/* For want of metaspace: it has no hooks to be given back. */
+static void leave_off(jclass class, struct plumb_method_wish* wish) {
+    plumb_mark_class_left_off(class, wish->generation);
+    plumb_tell_methods_left_alone(class, wish, PLUMB_METASPACE_IS_SHORT);
 }
 
-static int64_t metaspace_for(const struct class_batch* batch) {
-    int64_t bytes = 0;
-    for (jint i = 0; plumb_metaspace_is_limited() && i < batch->count; i++)
-        bytes += plumb_metaspace_for(batch->classes[i]);
-    return bytes;
-}
-
-/* What has hooks has to be given back, whatever it takes. */
-static void leave_off_if_full(JNIEnv* jni, struct class_batch* batch, uint32_t generation) {
-    batch->is_full = batch->is_full || !plumb_metaspace_has_room(&batch->metaspace, jni, 0);
-    if (!batch->is_full && plumb_metaspace_has_room(&batch->metaspace, jni, metaspace_for(batch))) return;
-    for (jint i = 0; i < batch->count; i++) {
-        plumb_mark_class_left_off(batch->classes[i], generation);
-        plumb_tell_class_left_alone(batch->classes[i],
-                                    "the JVM's metaspace (-XX:MaxMetaspaceSize) is nearly full");
-    }
-    batch->count = 0;
-}
-
-static void change_batch(JNIEnv* jni, struct class_batch* batch, const struct plumb_method_wish* begins) {
-    if (begins && batch->count != 0) leave_off_if_full(jni, batch, begins->generation);
+static void change_batch(struct class_batch* batch, const struct plumb_method_wish* begins) {
     change_classes(batch->classes, batch->count);
     for (jint i = 0; i < batch->count; i++) {
         if (!batch->were_late[i]) continue;
@@ -162,7 +155,6 @@ static uint32_t change_what_is_loaded(JNIEnv* jni, const struct plumb_method_wis
     jclass* classes = NULL;
     struct class_batch batch = {.count = 0};
     uint32_t changed = 0;
-    plumb_metaspace_begin(&batch.metaspace, jni);
     note_when_linked();
     if ((*jvmti)->GetLoadedClasses(jvmti, &count, &classes) != JVMTI_ERROR_NONE) return 0;
     (*jni)->EnsureLocalCapacity(jni, count + batch_classes); /* -Xcheck:jni counts */
@@ -174,15 +166,19 @@ static uint32_t change_what_is_loaded(JNIEnv* jni, const struct plumb_method_wis
             plumb_mark_class(classes[i], begins->generation, PLUMB_CLASS_CHANGED);
             continue;
         }
+        if (begins && !plumb_metaspace_take(&room_to_change, classes[i])) {
+            leave_off(classes[i], begins);
+            continue;
+        }
         if (begins)
             plumb_mark_class(classes[i], begins->generation,
                              is_late ? PLUMB_CLASS_LATE : PLUMB_CLASS_CHANGED);
         batch.were_late[batch.count] = is_late;
         batch.classes[batch.count++] = classes[i];
         changed++;
-        if (is_batch_full(&batch)) change_batch(jni, &batch, begins);
+        if (batch.count == batch_classes) change_batch(&batch, begins);
     }
-    change_batch(jni, &batch, begins);
+    change_batch(&batch, begins);
     for (jint i = 0; i < count; i++)
         (*jni)->DeleteLocalRef(jni, classes[i]);
     (*jvmti)->Deallocate(jvmti, (unsigned char*)classes);
@@ -214,6 +210,7 @@ static void apply(JNIEnv* jni, struct plumb_method_wish* wish) {
         plumb_method_wish_release(before);
         before = NULL;
     }
+    plumb_metaspace_begin(&room_to_change, jni);
     mark_what_is_there(jni, wish);
     set_open_wish(wish);
     change_what_is_loaded(jni, before, wish, false);

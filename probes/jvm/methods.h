@@ -23,5 +23,7 @@ bool plumb_wish_may_concern(const struct plumb_method_wish* wish, jclass class);
 bool plumb_class_is_to_change(jclass class, const struct plumb_method_wish* ends,
                               struct plumb_method_wish* begins, bool unwanted);
 void plumb_tell_class_left_alone(jclass class, const char* reason);
+/* Each of its methods that matches. */
+void plumb_tell_methods_left_alone(jclass class, struct plumb_method_wish* wish, const char* reason);
 
 #endif

@@ -350,7 +350,11 @@ UST_EXPORT void lttng_ust_urcu_synchronize_rcu(void) {
 
 /* ---- fork ---- */
 
+/* A thread that has begun here may be called as the one was whose place it is, since the C library hands stacks on: it must not take the
+ * place again before it is free. */
 static void leave_place(struct reader* reader) {
+    enum { being_left = 1 }; /* no thread is called so */
+    __atomic_store_n(&reader->owner, being_left, __ATOMIC_SEQ_CST);
     reader->thread_id = 0;
     reader->process = 0;
     reader->calls = 0;
