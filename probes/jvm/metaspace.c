@@ -43,17 +43,25 @@ static uint64_t read_flag(const char* name) {
     return 0;
 }
 
-static int64_t limit_of_metaspace(void) {
-    static int64_t limit; /* 0: it was not looked for yet */
-    if (limit == 0) {
-        const uint64_t flag = read_flag("MaxMetaspaceSize");
-        limit = flag == 0 || flag >= UINT64_C(1) << 46 ? INT64_MAX : (int64_t)flag;
+/* `unlimited`: what the flag is, at least, where nobody has set it. */
+static int64_t limit_by(const char* flag, uint64_t unlimited) {
+    const uint64_t value = read_flag(flag);
+    return value == 0 || value >= unlimited ? INT64_MAX : (int64_t)value;
+}
+
+static int64_t limits[PLUMB_METASPACES]; /* 0: they were not looked for yet */
+
+static const int64_t* limits_of_metaspace(void) {
+    if (limits[PLUMB_ALL_METADATA] == 0) {
+        limits[PLUMB_CLASS_SPACE] = limit_by("CompressedClassSpaceSize", UINT64_C(1) << 30);
+        limits[PLUMB_ALL_METADATA] = limit_by("MaxMetaspaceSize", UINT64_C(1) << 46);
     }
-    return limit;
+    return limits;
 }
 
 bool plumb_metaspace_is_limited(void) {
-    return limit_of_metaspace() != INT64_MAX;
+    const int64_t* const limit = limits_of_metaspace();
+    return limit[PLUMB_ALL_METADATA] != INT64_MAX || limit[PLUMB_CLASS_SPACE] != INT64_MAX;
 }
 
 static int64_t code_bytes_of(jclass class) {
@@ -80,40 +88,78 @@ static int64_t size_of(jclass class) {
     return bytes + code_bytes_of(class);
 }
 
-/* What is known to the JVM alone, and told by code in Java, which would need some itself. */
-static int64_t estimate_of_loaded(JNIEnv* jni) {
+static jint method_count_of(jclass class) {
     jvmtiEnv* const jvmti = plumb_jvm.jvmti;
     jint count = 0;
-    jclass* classes = NULL;
-    int64_t bytes = 0;
-    if ((*jvmti)->GetLoadedClasses(jvmti, &count, &classes) != JVMTI_ERROR_NONE) return 0;
-    (*jni)->EnsureLocalCapacity(jni, count);
-    plumb_threw(jni);
-    for (jint i = 0; i < count; i++) {
-        bytes += size_of(classes[i]) * percent_loaded / 100;
-        (*jni)->DeleteLocalRef(jni, classes[i]);
+    jmethodID* methods = NULL;
+    if ((*jvmti)->GetClassMethods(jvmti, class, &count, &methods) != JVMTI_ERROR_NONE) return 0;
+    (*jvmti)->Deallocate(jvmti, (unsigned char*)methods);
+    return count;
+}
+
+/* With its table of virtual methods, in which those of the classes above it are. */
+static int64_t class_space_of(JNIEnv* jni, jclass class) {
+    enum { without_methods = 1024, depth_max = 100 };
+    int64_t bytes = without_methods + (int64_t)sizeof(void*) * method_count_of(class);
+    jclass above = (*jni)->GetSuperclass(jni, class);
+    for (int depth = 0; above && depth < depth_max; depth++) {
+        bytes += (int64_t)sizeof(void*) * method_count_of(above);
+        const jclass next = (*jni)->GetSuperclass(jni, above);
+        (*jni)->DeleteLocalRef(jni, above);
+        above = next;
     }
-    (*jvmti)->Deallocate(jvmti, (unsigned char*)classes);
+    if (above) (*jni)->DeleteLocalRef(jni, above);
     return bytes;
 }
 
-void plumb_metaspace_begin(struct plumb_metaspace* metaspace, JNIEnv* jni) {
-    const int64_t limit = limit_of_metaspace(), part = limit / reserve_part;
-    metaspace->left = INT64_MAX;
-    if (limit == INT64_MAX) return;
-    metaspace->left = limit - estimate_of_loaded(jni) - (part > reserve_min_bytes ? part : reserve_min_bytes);
-    __atomic_store_n(&hooks_left, limit / hooks_part, __ATOMIC_RELAXED);
+static void add_sizes(const struct plumb_metaspace* limited, JNIEnv* jni, jclass class, int percent,
+                      int64_t* sizes) {
+    if (limited->left[PLUMB_ALL_METADATA] != INT64_MAX)
+        sizes[PLUMB_ALL_METADATA] += size_of(class) * percent / 100;
+    if (limited->left[PLUMB_CLASS_SPACE] != INT64_MAX) sizes[PLUMB_CLASS_SPACE] += class_space_of(jni, class);
 }
 
-bool plumb_metaspace_take(struct plumb_metaspace* metaspace, jclass class) {
-    if (metaspace->left == INT64_MAX) return true;
-    const int64_t bytes = 2 * size_of(class) * percent_anew / 100; /* and as much to give it back */
-    if (metaspace->left < bytes) return false;
-    metaspace->left -= bytes;
+/* What is known to the JVM alone, and told by code in Java, which would need some itself. */
+static void estimate_loaded(const struct plumb_metaspace* limited, JNIEnv* jni, int64_t* sizes) {
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    jint count = 0;
+    jclass* classes = NULL;
+    if ((*jvmti)->GetLoadedClasses(jvmti, &count, &classes) != JVMTI_ERROR_NONE) return;
+    (*jni)->EnsureLocalCapacity(jni, count + 2);
+    plumb_threw(jni);
+    for (jint i = 0; i < count; i++) {
+        add_sizes(limited, jni, classes[i], percent_loaded, sizes);
+        (*jni)->DeleteLocalRef(jni, classes[i]);
+    }
+    (*jvmti)->Deallocate(jvmti, (unsigned char*)classes);
+}
+
+void plumb_metaspace_begin(struct plumb_metaspace* metaspace, JNIEnv* jni) {
+    const int64_t* const limit = limits_of_metaspace();
+    int64_t loaded[PLUMB_METASPACES] = {0, 0};
+    memcpy(metaspace->left, limit, sizeof(metaspace->left));
+    if (!plumb_metaspace_is_limited()) return;
+    estimate_loaded(metaspace, jni, loaded);
+    for (int i = 0; i < PLUMB_METASPACES; i++) {
+        const int64_t part = limit[i] / reserve_part;
+        if (limit[i] != INT64_MAX)
+            metaspace->left[i] -= loaded[i] + (part > reserve_min_bytes ? part : reserve_min_bytes);
+    }
+    __atomic_store_n(&hooks_left, limit[PLUMB_ALL_METADATA] / hooks_part, __ATOMIC_RELAXED);
+}
+
+bool plumb_metaspace_take(struct plumb_metaspace* metaspace, JNIEnv* jni, jclass class) {
+    int64_t sizes[PLUMB_METASPACES] = {0, 0};
+    if (!plumb_metaspace_is_limited()) return true;
+    add_sizes(metaspace, jni, class, percent_anew, sizes);
+    for (int i = 0; i < PLUMB_METASPACES; i++)
+        if (metaspace->left[i] < 2 * sizes[i]) return false; /* and as much to give it back */
+    for (int i = 0; i < PLUMB_METASPACES; i++)
+        if (metaspace->left[i] != INT64_MAX) metaspace->left[i] -= 2 * sizes[i];
     return true;
 }
 
 bool plumb_metaspace_take_for_hooks(int64_t file_bytes) {
-    return !plumb_metaspace_is_limited() ||
+    return limits_of_metaspace()[PLUMB_ALL_METADATA] == INT64_MAX ||
            __atomic_sub_fetch(&hooks_left, file_bytes * percent_anew / 100, __ATOMIC_RELAXED) >= 0;
 }

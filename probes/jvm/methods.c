@@ -22,7 +22,7 @@ static struct plumb_method_wish*
 static uint32_t settled_generation; /* of the last one for which all that is loaded was looked at */
 static uint32_t answered_repeats;   /* of who follows, as far as they were told what was found */
 static bool any_came_unwanted;
-static struct plumb_metaspace room_to_change = {INT64_MAX}; /* of who follows: for the applied wish */
+static struct plumb_metaspace room_to_change; /* of who follows: for the applied wish */
 static uint64_t late_since_ns; /* classes that are late have been linked since then; 0: none was */
 
 static void set_open_wish(struct plumb_method_wish* wish) {
@@ -166,7 +166,7 @@ static uint32_t change_what_is_loaded(JNIEnv* jni, const struct plumb_method_wis
             plumb_mark_class(classes[i], begins->generation, PLUMB_CLASS_CHANGED);
             continue;
         }
-        if (begins && !plumb_metaspace_take(&room_to_change, classes[i])) {
+        if (begins && !plumb_metaspace_take(&room_to_change, jni, classes[i])) {
             leave_off(classes[i], begins);
             continue;
         }
