@@ -50,7 +50,8 @@ class OfTheJdk(Called):
         events = self.events()
         reasons = collections.Counter(each["reason"] for each in named(events, "method_left_alone"))
         print(module, output, named(events, "method_pattern")[-1], reasons)
-        self.assertLessEqual(set(reasons), {"it is native", "it has no code (abstract)", "its class is hidden: it can not be changed"})
+        self.assertLessEqual(set(reasons), {"it is native", "it has no code (abstract)", "its class is hidden: it can not be changed",
+                                           "it is an empty finalize(): with a hook the JVM would keep each object until it was called"})
         self.assertGreater(named(events, "method_pattern")[-1]["methods"], 50000)
 
     def test_all_of_it(self):
