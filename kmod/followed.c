@@ -33,15 +33,14 @@ static notrace void made(void *data, struct task_struct *task, unsigned long fla
 {
 	struct plumb_followed *followed = data;
 	unsigned long irq;
-	bool is_followed;
 
 	/* Behind its place among its process's threads: either plumb_follow() finds it there, or its maker's bit is seen here. */
 	smp_mb();
-	is_followed = test_bit(current->pid, followed->numbers);
-	if (!is_followed && !test_bit(task->pid, followed->numbers))
+	if (!test_bit(current->pid, followed->numbers) && !test_bit(task->pid, followed->numbers))
 		return;
+	/* Its maker's may be set just now, and its own behind that. */
 	raw_spin_lock_irqsave(&followed->lock, irq);
-	assign_bit(task->pid, followed->numbers, is_followed);
+	assign_bit(task->pid, followed->numbers, test_bit(current->pid, followed->numbers));
 	raw_spin_unlock_irqrestore(&followed->lock, irq);
 }
 
@@ -102,24 +101,47 @@ struct plumb_followed *plumb_follow_nobody(void)
 	return ERR_PTR(error);
 }
 
+/* Whether all could be set: of one that is about to run for the first time, made() may be yet to come, which would take its bit for that of
+ * a dead one. */
+static bool set_bits_of(struct plumb_followed *followed, struct task_struct *leader, bool also_new)
+{
+	struct task_struct *thread;
+	unsigned long irq;
+	bool is_any_new = false;
+
+	for_each_thread(leader, thread) {
+		if (!also_new && READ_ONCE(thread->__state) == TASK_NEW) {
+			is_any_new = true;
+			continue;
+		}
+		raw_spin_lock_irqsave(&followed->lock, irq);
+		if (pid_alive(thread))
+			set_bit(thread->pid, followed->numbers);
+		raw_spin_unlock_irqrestore(&followed->lock, irq);
+		smp_mb(); /* see made() */
+	}
+	return !is_any_new;
+}
+
 int plumb_follow(struct plumb_followed *followed, pid_t process)
 {
-	struct task_struct *leader, *thread;
-	unsigned long irq;
-	int error = -ESRCH;
+	enum { LOOKS_MAX = 100 };
+	struct task_struct *leader;
+	bool is_done = false;
+	int look;
 
-	rcu_read_lock();
-	leader = pid_task(find_vpid(process), PIDTYPE_TGID);
-	if (leader) {
-		error = 0;
-		for_each_thread(leader, thread) {
-			raw_spin_lock_irqsave(&followed->lock, irq);
-			if (pid_alive(thread))
-				set_bit(thread->pid, followed->numbers);
-			raw_spin_unlock_irqrestore(&followed->lock, irq);
-			smp_mb(); /* see made() */
-		}
+	for (look = 0; !is_done && look < LOOKS_MAX; look++) {
+		if (look)
+			schedule_timeout_interruptible(1);
+		rcu_read_lock();
+		leader = pid_task(find_vpid(process), PIDTYPE_TGID);
+		if (leader)
+			is_done = set_bits_of(followed, leader, look == LOOKS_MAX - 1);
+		rcu_read_unlock();
+		if (!leader)
+			return look ? 0 : -ESRCH; /* it has ended since */
+		if (signal_pending(current))
+			look = max(look, LOOKS_MAX - 2);
 	}
-	rcu_read_unlock();
-	return error;
+	return 0;
 }

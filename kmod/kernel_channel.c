@@ -221,7 +221,7 @@ void *plumb_enter(struct plumb_writing *writing, const struct plumb_active_event
 
 	if (!READ_ONCE(channel->is_open) || (!event->of_recorder_too && is_of_recorder(channel, event->is_probe)))
 		return NULL;
-	writing->is_of_other = !is_followed(smp_load_acquire(&channel->followed), current->pid);
+	writing->is_of_other = !event->of_everybody && !is_followed(smp_load_acquire(&channel->followed), current->pid);
 	if (writing->is_of_other && !event->is_about_others)
 		return NULL;
 	preempt_disable_notrace();

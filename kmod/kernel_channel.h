@@ -39,6 +39,7 @@ struct plumb_active_event {
 	u16 id;
 	bool of_recorder_too;   /* also where the recorder itself is the one that does it */
 	bool is_probe;          /* hit in whatever is called, perhaps by a trap */
+	bool of_everybody;      /* whoever is followed */
 	bool is_about_others;   /* threads that its fields name, and not only the one that does it */
 	struct hlist_node node; /* of those of a module's event */
 };

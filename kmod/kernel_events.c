@@ -134,8 +134,9 @@ static bool is_about_others(const struct plumb_known_event *event)
 	return !event->own && !strcmp(event->system, "sched") && match_string(names, ARRAY_SIZE(names), event->name) >= 0;
 }
 
-static long enable(struct recording *recording, struct plumb_known_event *event, u32 id)
+static long enable(struct recording *recording, struct plumb_known_event *event, u32 id_and_flag)
 {
+	const u32 id = id_and_flag & ~PLUMB_KERNEL_OF_EVERYBODY;
 	struct plumb_active_event *active;
 	int error;
 
@@ -151,6 +152,7 @@ static long enable(struct recording *recording, struct plumb_known_event *event,
 	/* Who runs where is of everybody; and without it, the others are not whole. */
 	active->of_recorder_too = event->own || !strcmp(event->system, "sched");
 	active->is_about_others = is_about_others(event);
+	active->of_everybody = id_and_flag & PLUMB_KERNEL_OF_EVERYBODY;
 	error = xa_insert(&recording->active, event->index, active, GFP_KERNEL_ACCOUNT);
 	if (!error) {
 		error = plumb_switch_on(event, active);

@@ -282,7 +282,8 @@ Status ModuleEvents::switch_on(const ModuleEvent& event, std::uint32_t id) {
         }
         return ok();
     }
-    plumb_kernel_switch request = {event.index, id};
+    /* What a number was another's before is known by whoever begins. */
+    plumb_kernel_switch request = {event.index, event.is_ours ? id | PLUMB_KERNEL_OF_EVERYBODY : id};
     const int error = ask(descriptor_.get(), PLUMB_KERNEL_ENABLE, request);
     return error == 0
                ? ok()
@@ -301,7 +302,9 @@ Status ModuleEvents::follow(const std::vector<std::uint32_t>& process_ids) {
         plumb_kernel_follow request = {number, 0};
         const int error = ask(descriptor_.get(), PLUMB_KERNEL_FOLLOW, request);
         if (error == 0 || error == ESRCH) continue;
-        Error refused = Error::from_errno(error, "plumb.ko does not follow process {}", number);
+        Error refused = number == 0
+                            ? Error::from_errno(error, "plumb.ko does not follow some processes alone")
+                            : Error::from_errno(error, "plumb.ko does not follow process {}", number);
         return error == ENOTTY ? refused.hint("{}", load_anew) : refused;
     }
     return ok();

@@ -66,7 +66,9 @@ struct Module {
         }
         if (is(PLUMB_KERNEL_ENABLE, sizeof(plumb_kernel_switch))) {
             const auto& on = *static_cast<plumb_kernel_switch*>(argument);
-            asked.push_back(fmt::format("event {} is {}", on.index, on.event_id));
+            const bool of_everybody = (on.event_id & PLUMB_KERNEL_OF_EVERYBODY) != 0;
+            asked.push_back(fmt::format("event {} is {}{}", on.index,
+                                        on.event_id & ~PLUMB_KERNEL_OF_EVERYBODY, of_everybody ? "!" : ""));
             return 0;
         }
         if (is(PLUMB_KERNEL_PROBE, sizeof(plumb_kernel_probe))) {
@@ -422,7 +424,7 @@ TEST_F(StartedModuleEvents, EachIsSwitchedOnUnderTheIdOfItsPlace) {
                                            fmt::format("probe +{} flags 2 is 3", __NR_openat),
                                            fmt::format("probe +{} flags 3 is 4", __NR_openat),
                                            fmt::format("probe openat+{} flags 7 is 5", __NR_openat),
-                                           "event 1 is 6", "event 2 is 7", "event 3 is 8", "begin"));
+                                           "event 1 is 6", "event 2 is 7!", "event 3 is 8!", "begin"));
     module_.asked.clear();
     ASSERT_TRUE(events.stop());
     EXPECT_THAT(module_.asked, ElementsAre("end"));

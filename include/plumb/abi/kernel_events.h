@@ -82,8 +82,9 @@ struct plumb_kernel_channel {
 
 struct plumb_kernel_switch {
     uint32_t index;
-    uint32_t event_id; /* ENABLE: 1 to 65535 */
+    uint32_t event_id; /* ENABLE: 1 to 65535; and PLUMB_KERNEL_OF_EVERYBODY: whoever is followed */
 };
+#define PLUMB_KERNEL_OF_EVERYBODY (1u << 16)
 
 struct plumb_kernel_follow {
     int32_t process_id;
