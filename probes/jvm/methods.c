@@ -45,9 +45,13 @@ static bool may_have_hooks(jclass redefined, const unsigned char* bytes, size_t 
                            size_t changed_length) {
     if (redefined || plumb_metaspace_take_for_hooks((int64_t)changed_length - (int64_t)length)) return true;
     const struct plumb_utf8 own_name = plumb_name_in_class_file(bytes, length);
-    if (own_name.at)
-        plumb_trace(jvm, method_left_alone, (const char*)own_name.at, own_name.bytes, NULL, 0, NULL, 0,
-                    PLUMB_METASPACE_IS_SHORT);
+    char* const name = own_name.at ? calloc(1, own_name.bytes + 1) : NULL;
+    if (name) {
+        memcpy(name, own_name.at, own_name.bytes);
+        plumb_class_name_in_place(name);
+        plumb_trace(jvm, method_left_alone, name, strlen(name), NULL, 0, NULL, 0, PLUMB_METASPACE_IS_SHORT);
+    }
+    free(name);
     return false;
 }
 
@@ -118,13 +122,15 @@ static void leave_off(jclass class, struct plumb_method_wish* wish) {
     plumb_tell_methods_left_alone(class, wish, PLUMB_METASPACE_IS_SHORT);
 }
 
-static void change_batch(struct class_batch* batch, const struct plumb_method_wish* begins) {
+static void change_batch(JNIEnv* jni, struct class_batch* batch, const struct plumb_method_wish* begins) {
     change_classes(batch->classes, batch->count);
     for (jint i = 0; i < batch->count; i++) {
         if (!batch->were_late[i]) continue;
         tell_missed_calls(batch->classes[i]);
         plumb_mark_class(batch->classes[i], begins->generation, PLUMB_CLASS_CHANGED);
     }
+    for (jint i = 0; i < batch->count; i++)
+        (*jni)->DeleteLocalRef(jni, batch->classes[i]);
     batch->count = 0;
 }
 
@@ -147,41 +153,77 @@ static void mark_what_is_there(JNIEnv* jni, const struct plumb_method_wish* wish
     (*jvmti)->Deallocate(jvmti, (unsigned char*)classes);
 }
 
-/* Those of `ends` for the last time, those of `begins` from now on. Returns how many there were. */
-static uint32_t change_what_is_loaded(JNIEnv* jni, const struct plumb_method_wish* ends,
-                                      struct plumb_method_wish* begins, bool unwanted) {
+/* What is loaded, so that it may go meanwhile: to change classes takes a program's loaders much of the time that they have. */
+struct loaded {
+    jweak* classes; /* NULL: there is no memory */
+    jint count, next;
+};
+
+static struct loaded loaded_classes(JNIEnv* jni) {
     jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    struct loaded loaded = {NULL, 0, 0};
     jint count = 0;
     jclass* classes = NULL;
-    struct class_batch batch = {.count = 0};
-    uint32_t changed = 0;
-    note_when_linked();
-    if ((*jvmti)->GetLoadedClasses(jvmti, &count, &classes) != JVMTI_ERROR_NONE) return 0;
+    if ((*jvmti)->GetLoadedClasses(jvmti, &count, &classes) != JVMTI_ERROR_NONE) return loaded;
+    loaded.classes = malloc(((size_t)count + 1) * sizeof(*loaded.classes));
     (*jni)->EnsureLocalCapacity(jni, count + batch_classes); /* -Xcheck:jni counts */
     plumb_threw(jni);
     for (jint i = 0; i < count; i++) {
-        const bool is_late = begins && plumb_last_mark_of_class(classes[i]) == PLUMB_CLASS_WAITS;
-        if (!plumb_class_is_to_change(classes[i], ends, begins, unwanted)) continue;
-        if (begins && has_hooks_since_load(jni, classes[i], begins->generation)) {
-            plumb_mark_class(classes[i], begins->generation, PLUMB_CLASS_CHANGED);
-            continue;
-        }
-        if (begins && !plumb_metaspace_take(&room_to_change, jni, classes[i])) {
-            leave_off(classes[i], begins);
-            continue;
-        }
-        if (begins)
-            plumb_mark_class(classes[i], begins->generation,
-                             is_late ? PLUMB_CLASS_LATE : PLUMB_CLASS_CHANGED);
-        batch.were_late[batch.count] = is_late;
-        batch.classes[batch.count++] = classes[i];
-        changed++;
-        if (batch.count == batch_classes) change_batch(&batch, begins);
-    }
-    change_batch(&batch, begins);
-    for (jint i = 0; i < count; i++)
+        const jweak weak = loaded.classes ? (*jni)->NewWeakGlobalRef(jni, classes[i]) : NULL;
+        if (!plumb_threw(jni) && weak) loaded.classes[loaded.count++] = weak;
         (*jni)->DeleteLocalRef(jni, classes[i]);
+    }
     (*jvmti)->Deallocate(jvmti, (unsigned char*)classes);
+    return loaded;
+}
+
+/* The next one that is there, as a local reference; NULL: there is none, and all is given back. */
+static jclass next_loaded(JNIEnv* jni, struct loaded* loaded) {
+    while (loaded->next < loaded->count) {
+        const jweak weak = loaded->classes[loaded->next++];
+        const jclass class = (*jni)->NewLocalRef(jni, weak);
+        (*jni)->DeleteWeakGlobalRef(jni, weak);
+        if (class) return class;
+    }
+    free(loaded->classes);
+    loaded->classes = NULL;
+    return NULL;
+}
+
+/* Whether it goes into the batch. */
+static bool is_changed(JNIEnv* jni, jclass class, const struct plumb_method_wish* ends,
+                       struct plumb_method_wish* begins, bool unwanted, struct class_batch* batch) {
+    const bool is_late = begins && plumb_last_mark_of_class(class) == PLUMB_CLASS_WAITS;
+    if (!plumb_class_is_to_change(class, ends, begins, unwanted)) return false;
+    if (begins && has_hooks_since_load(jni, class, begins->generation)) {
+        plumb_mark_class(class, begins->generation, PLUMB_CLASS_CHANGED);
+        return false;
+    }
+    if (begins && !plumb_metaspace_take(&room_to_change, jni, class)) {
+        leave_off(class, begins);
+        return false;
+    }
+    if (begins) plumb_mark_class(class, begins->generation, is_late ? PLUMB_CLASS_LATE : PLUMB_CLASS_CHANGED);
+    batch->were_late[batch->count] = is_late;
+    batch->classes[batch->count++] = class;
+    return true;
+}
+
+/* Those of `ends` for the last time, those of `begins` from now on. Returns how many there were. */
+static uint32_t change_what_is_loaded(JNIEnv* jni, const struct plumb_method_wish* ends,
+                                      struct plumb_method_wish* begins, bool unwanted) {
+    struct class_batch batch = {.count = 0};
+    uint32_t changed = 0;
+    note_when_linked();
+    struct loaded loaded = loaded_classes(jni);
+    for (jclass class; (class = next_loaded(jni, &loaded));) {
+        if (is_changed(jni, class, ends, begins, unwanted, &batch))
+            changed++;
+        else
+            (*jni)->DeleteLocalRef(jni, class);
+        if (batch.count == batch_classes) change_batch(jni, &batch, begins);
+    }
+    change_batch(jni, &batch, begins);
     return changed;
 }
 
@@ -279,20 +321,16 @@ void plumb_methods_end_left_over(JNIEnv* jni) {
 
 /* Those that were linked, and are not changed any more, or perhaps not in time. */
 static void tell_missed_at_end(JNIEnv* jni, uint32_t generation) {
-    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
-    jint count = 0;
-    jclass* classes = NULL;
     note_when_linked();
-    if (__atomic_load_n(&late_since_ns, __ATOMIC_RELAXED) == 0 ||
-        (*jvmti)->GetLoadedClasses(jvmti, &count, &classes) != JVMTI_ERROR_NONE)
-        return;
-    for (jint i = 0; i < count; i++) {
-        const enum plumb_class_mark mark = plumb_last_mark_of_class(classes[i]);
-        if ((mark == PLUMB_CLASS_LATE || (mark == PLUMB_CLASS_WAITS && plumb_class_is_linked(classes[i]))) &&
-            !has_hooks_since_load(jni, classes[i], generation))
-            tell_missed_calls(classes[i]);
+    if (__atomic_load_n(&late_since_ns, __ATOMIC_RELAXED) == 0) return;
+    struct loaded loaded = loaded_classes(jni);
+    for (jclass class; (class = next_loaded(jni, &loaded));) {
+        const enum plumb_class_mark mark = plumb_last_mark_of_class(class);
+        if ((mark == PLUMB_CLASS_LATE || (mark == PLUMB_CLASS_WAITS && plumb_class_is_linked(class))) &&
+            !has_hooks_since_load(jni, class, generation))
+            tell_missed_calls(class);
+        (*jni)->DeleteLocalRef(jni, class);
     }
-    (*jvmti)->Deallocate(jvmti, (unsigned char*)classes);
 }
 
 void plumb_methods_tell_at_end(JNIEnv* jni) {

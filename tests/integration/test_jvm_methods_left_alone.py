@@ -107,6 +107,41 @@ class LeftAlone(Called):
         self.assertTrue([reason for reason in reasons if "room for classes" in reason])
         self.finish(server, "")
 
+    def test_classes_that_go_while_they_are_looked_at(self):
+        """Each in a loader of its own, as those of scripts are: who holds them while others are changed ends the JVM."""
+        (self.folder / "Short.java").write_text("class Short { static int go(int value) { return value + 1; } %s }" % " ".join(
+            f"int other{i}(int value) {{ return value * {i}; }}" for i in range(40)))
+        (self.folder / "Loading.java").write_text("""
+            import java.nio.file.*;
+            public class Loading extends ClassLoader {
+                static volatile boolean ends;
+                Class<?> define(byte[] bytes) { return defineClass("Short", bytes, 0, bytes.length); }
+                public static void main(String[] words) throws Exception {
+                    byte[] bytes = Files.readAllBytes(Path.of(words[0], "Short.class"));
+                    Thread reader = new Thread(() -> { try { System.in.read(); } catch (Exception e) { throw new Error(e); } ends = true; });
+                    reader.start();
+                    for (int i = 0; !ends; i++) {
+                        var go = new Loading().define(bytes).getDeclaredMethod("go", int.class);
+                        go.setAccessible(true);
+                        if ((int)go.invoke(null, i) != i + 1) System.out.println("wrong");
+                        if (i == 0) System.out.println("ready");
+                        if (i % 4 == 0) Thread.sleep(1);
+                    }
+                }
+            }""")
+        subprocess.run(["javac", "-d", self.folder, self.folder / "Short.java", self.folder / "Loading.java"], check=True, timeout=300)
+        (self.folder / "short").mkdir()
+        (self.folder / "Short.class").rename(self.folder / "short/Short.class")
+        server = subprocess.Popen(["java", "-Xmx128m", "-XX:MaxMetaspaceSize=16m", "-XX:+ExitOnOutOfMemoryError", "-cp", self.folder,
+                                   "Loading", self.folder / "short"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(server.stdout.close)
+        self.addCleanup(server.stderr.close)
+        self.assertEqual(server.stdout.readline(), "ready\n")
+        for _ in range(2):
+            status, _, errors = self.attach(server, 2, *methods_words("Short::go"), "-e", "jvm:method_*", "--mode", "block")
+            self.assertEqual((server.poll(), status), (None, 0), errors)
+        self.finish(server, "")
+
 
 if __name__ == "__main__":
     unittest.main()
