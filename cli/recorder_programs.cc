@@ -279,9 +279,9 @@ void Recorder::look_for_refused() {
     const std::uint32_t count = !any ? 0 : session_->processes_without_slot() + of_others;
     if (count != 0)
         summary_.problems.push_back(
-            fmt::format("All {} places for processes were taken: {} started since and {} not recorded "
-                        "(`plumb doctor`).",
-                        PLUMB_MAX_PROCESSES, counted(count, "process"), count == 1 ? "was" : "were"));
+            fmt::format("All {} places for processes were taken: {} that started since went by the rules of "
+                        "{} start alone (`plumb doctor`).",
+                        PLUMB_MAX_PROCESSES, counted(count, "process"), count == 1 ? "its" : "their"));
 }
 
 std::uint32_t Recorder::programs_begun() const {

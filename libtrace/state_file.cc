@@ -280,7 +280,9 @@ void claim_slot() {
             return;
         }
     }
-    add_seq_cst(runtime.state->slots_refused, 1u);
+    static uint32_t counted; // the process: each object that is loaded asks again
+    if (counted != runtime.process_id) add_seq_cst(runtime.state->slots_refused, 1u);
+    counted = runtime.process_id;
 }
 
 // Says in the slot how this process can be reached; at once when it changes, since a slot given back for a
