@@ -12,18 +12,14 @@ static uint64_t* places; /* numbers of classes, by which they are looked for; 0:
 static size_t place_count, taken_count;
 static uint32_t of_generation;
 
-/* A loader has one class of a name. By 64 bits of both: that two have the same is not to be expected. */
-static uint64_t number_of(const char* name, size_t bytes, jint loader) {
-    uint64_t hash = UINT64_C(14695981039346656037) ^ (uint32_t)loader;
+/* By 64 bits of the name, and whether the class has the hooks in it. Not by its loader: to ask for an object's hash code, or give it a tag,
+ * draws one of the numbers of the program's thread, and all objects behind it have others than they have without. */
+static uint64_t number_of(const char* name, size_t bytes) {
+    uint64_t hash = UINT64_C(14695981039346656037);
     for (size_t i = 0; i < bytes; i++)
         hash = (hash ^ (unsigned char)name[i]) * UINT64_C(1099511628211);
     hash ^= hash >> 32;
     return hash != 0 ? hash : 1;
-}
-
-static bool hash_of_loader(jvmtiEnv* jvmti, jobject loader, jint* hash) {
-    *hash = 0;
-    return !loader || (*jvmti)->GetObjectHashCode(jvmti, loader, hash) == JVMTI_ERROR_NONE;
 }
 
 /* ---- with the lock ---- */
@@ -58,11 +54,9 @@ static void forget(void) {
 /* ---- */
 
 /* What there is no memory for is given to the JVM anew, as before. */
-void plumb_note_hooked_at_load(jvmtiEnv* jvmti, uint32_t generation, const char* name, size_t name_bytes,
-                               jobject loader) {
-    jint loader_hash;
-    if (!name || !hash_of_loader(jvmti, loader, &loader_hash)) return;
-    const uint64_t number = number_of(name, name_bytes, loader_hash);
+void plumb_note_hooked_at_load(uint32_t generation, const char* name, size_t name_bytes) {
+    if (!name) return;
+    const uint64_t number = number_of(name, name_bytes);
     plumb_lock(&set_lock);
     if (of_generation != generation) forget();
     of_generation = generation;
@@ -85,20 +79,14 @@ static bool names_hooks(jclass class) {
     return found;
 }
 
-bool plumb_was_hooked_at_load(JNIEnv* jni, uint32_t generation, jclass class) {
+bool plumb_was_hooked_at_load(uint32_t generation, jclass class) {
     jvmtiEnv* const jvmti = plumb_jvm.jvmti;
-    jobject loader = NULL;
-    jint loader_hash;
-    if ((*jvmti)->GetClassLoader(jvmti, class, &loader) != JVMTI_ERROR_NONE) return false;
-    const bool is_known = hash_of_loader(jvmti, loader, &loader_hash);
-    if (loader) (*jni)->DeleteLocalRef(jni, loader);
     char* signature = NULL; /* Lname; */
     bool was = false;
-    if (!is_known || (*jvmti)->GetClassSignature(jvmti, class, &signature, NULL) != JVMTI_ERROR_NONE)
-        return false;
+    if ((*jvmti)->GetClassSignature(jvmti, class, &signature, NULL) != JVMTI_ERROR_NONE) return false;
     const size_t bytes = strlen(signature);
     if (signature[0] == 'L' && bytes > 2) {
-        const uint64_t number = number_of(signature + 1, bytes - 2, loader_hash);
+        const uint64_t number = number_of(signature + 1, bytes - 2);
         plumb_lock(&set_lock);
         was = of_generation == generation && place_count != 0 && *place_of(number) == number;
         plumb_unlock(&set_lock);

@@ -12,10 +12,9 @@
 #include <stdint.h>
 
 /* By the hook that loads it. Those of another wish, by its generation, are forgotten. The name as the class's file has it. */
-void plumb_note_hooked_at_load(jvmtiEnv* jvmti, uint32_t generation, const char* name, size_t name_bytes,
-                               jobject loader);
+void plumb_note_hooked_at_load(uint32_t generation, const char* name, size_t name_bytes);
 
-bool plumb_was_hooked_at_load(JNIEnv* jni, uint32_t generation, jclass class);
+bool plumb_was_hooked_at_load(uint32_t generation, jclass class);
 
 void plumb_forget_hooked_at_load(void);
 

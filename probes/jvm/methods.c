@@ -59,7 +59,7 @@ void JNICALL plumb_on_class_file_load(jvmtiEnv* jvmti, JNIEnv* jni, jclass redef
                                       const char* name, jobject domain, jint length,
                                       const unsigned char* bytes, jint* new_length,
                                       unsigned char** new_bytes) {
-    (void)jni, (void)name, (void)domain;
+    (void)jni, (void)loader, (void)name, (void)domain;
     struct plumb_method_wish* const wish = take_open_wish();
     struct plumb_class_output changed = {NULL, 0, 0, false};
     if (wish && plumb_choose_methods(wish, bytes, (size_t)length, &changed) &&
@@ -72,8 +72,7 @@ void JNICALL plumb_on_class_file_load(jvmtiEnv* jvmti, JNIEnv* jni, jclass redef
             /* The JVM may not say it. Hidden classes do not come by here. */
             const struct plumb_utf8 own_name = plumb_name_in_class_file(bytes, (size_t)length);
             if (!redefined && own_name.at)
-                plumb_note_hooked_at_load(jvmti, wish->generation, (const char*)own_name.at, own_name.bytes,
-                                          loader);
+                plumb_note_hooked_at_load(wish->generation, (const char*)own_name.at, own_name.bytes);
         }
     }
     free(changed.at);
@@ -134,8 +133,8 @@ static void change_batch(JNIEnv* jni, struct class_batch* batch, const struct pl
     batch->count = 0;
 }
 
-static bool has_hooks_since_load(JNIEnv* jni, jclass class, uint32_t generation) {
-    return !plumb_class_was_there(class, generation) && plumb_was_hooked_at_load(jni, generation, class);
+static bool has_hooks_since_load(jclass class, uint32_t generation) {
+    return !plumb_class_was_there(class, generation) && plumb_was_hooked_at_load(generation, class);
 }
 
 /* What is loaded, and may be changed for this wish, is not of those that are loaded with its hooks. */
@@ -195,7 +194,7 @@ static bool is_changed(JNIEnv* jni, jclass class, const struct plumb_method_wish
                        struct plumb_method_wish* begins, bool unwanted, struct class_batch* batch) {
     const bool is_late = begins && plumb_last_mark_of_class(class) == PLUMB_CLASS_WAITS;
     if (!plumb_class_is_to_change(class, ends, begins, unwanted)) return false;
-    if (begins && has_hooks_since_load(jni, class, begins->generation)) {
+    if (begins && has_hooks_since_load(class, begins->generation)) {
         plumb_mark_class(class, begins->generation, PLUMB_CLASS_CHANGED);
         return false;
     }
@@ -327,7 +326,7 @@ static void tell_missed_at_end(JNIEnv* jni, uint32_t generation) {
     for (jclass class; (class = next_loaded(jni, &loaded));) {
         const enum plumb_class_mark mark = plumb_last_mark_of_class(class);
         if ((mark == PLUMB_CLASS_LATE || (mark == PLUMB_CLASS_WAITS && plumb_class_is_linked(class))) &&
-            !has_hooks_since_load(jni, class, generation))
+            !has_hooks_since_load(class, generation))
             tell_missed_calls(class);
         (*jni)->DeleteLocalRef(jni, class);
     }
