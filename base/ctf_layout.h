@@ -34,7 +34,6 @@ constexpr uint16_t ctf_statedump_process = 1;
 constexpr uint16_t ctf_statedump_thread = 2;
 constexpr uint16_t ctf_statedump_object = 3;
 constexpr uint16_t ctf_statedump_namespace = 4;
-constexpr uint16_t ctf_statedump_fork = 5;
 
 /* cpu_id of packets whose ring belongs to no CPU. */
 constexpr uint32_t ctf_no_cpu = 0xFFFFFFFF;

@@ -13,16 +13,16 @@ extern "C" int __register_atfork(void (*prepare)(), void (*parent)(), void (*chi
 
 namespace plumb {
 
-void run_around_fork(void (*before)(), void (*in_parent)(), void (*in_child)()) {
+void run_in_forked_children(void (*function)()) {
 #if defined(PLUMB_SHARED) && defined(__GLIBC__)
     // No object: it is never unloaded.
     if (&__register_atfork != nullptr) {
-        __register_atfork(before, in_parent, in_child, nullptr);
+        __register_atfork(nullptr, nullptr, function, nullptr);
         return;
     }
     if (&pthread_atfork == nullptr) return;
 #endif
-    pthread_atfork(before, in_parent, in_child);
+    pthread_atfork(nullptr, nullptr, function);
 }
 
 } // namespace plumb

@@ -422,15 +422,6 @@ void introduce_borrower(const Writer& writer) {
     }
 }
 
-uint16_t age_of(uint64_t cycles) {
-    constexpr uint64_t most = (1u << PLUMB_AGE_BITS) - 1;
-    uint32_t shift = 0;
-    while (shift < 31 && cycles >> shift >= most)
-        shift++;
-    const uint64_t whole = cycles >> shift;
-    return static_cast<uint16_t>(shift << PLUMB_AGE_BITS | (whole < most ? whole + 1 : most));
-}
-
 } // namespace
 
 bool is_word_there(uint64_t address, uint64_t word) {
@@ -452,8 +443,6 @@ void introduce_process(Attachment& attachment, bool with_objects) {
     plumb_entry_process& entry = process_entry.fixed;
     __builtin_memset(&entry, 0, sizeof(entry));
     entry.entry.type = PLUMB_ENTRY_PROCESS;
-    const uint64_t fork_begun = with_objects ? 0 : load_relaxed(attachment.fork_begun);
-    if (fork_begun != 0) entry.entry.age = age_of(read_clock(attachment.clock_mode) - fork_begun);
     const uint32_t thread_id = sys::thread_id(), process_id = sys::process_id();
     entry.entry.thread_id = thread_id;
     if (process_id ==

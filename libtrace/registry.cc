@@ -207,21 +207,6 @@ private:
     bool is_ours_ = false;
 };
 
-// A child has what its parent had loaded when it was forked, and may come to say so when that has changed. Of two threads that fork at
-// once, the child of one may not know.
-void note_fork() {
-    const Permit permit;
-    if (!permit.given() || runtime.clock_forbidden) return;
-    for (Attachment& attachment : attachments)
-        if (load_acquire(attachment.usable) != 0)
-            store_relaxed(attachment.fork_begun, read_clock(attachment.clock_mode));
-}
-
-void forget_fork() {
-    for (Attachment& attachment : attachments)
-        store_relaxed(attachment.fork_begun, uint64_t{0});
-}
-
 // What the process needs once.
 int initialise() {
     if (runtime.initialised) return 0;
@@ -239,7 +224,7 @@ int initialise() {
     else if (!kernel_has_membarrier())
         runtime.rseq_offset = 0;
     read_launched();
-    run_around_fork(note_fork, forget_fork, after_fork);
+    run_in_forked_children(after_fork);
     runtime.initialised = true;
     return open_state();
 }
@@ -357,7 +342,6 @@ static void mend_after_fork() {
         if (attachment.usable == 0) continue;
         attachment.thread_tag = thread_tag_in(*attachment.header);
         introduce_process(attachment, false); // its objects are its parent's
-        store_relaxed(attachment.fork_begun, uint64_t{0});
         publish_writer(session);
     }
 }

@@ -80,7 +80,6 @@ struct Attachment {
     uint64_t memory_refused_at = 0; // by the channel's clock; 0: not yet
     uint32_t count_slots = 0;       // of a channel that counts: of each table
     uint32_t count_buckets = 0;     // of each slot
-    uint64_t fork_begun = 0;        // by the channel's clock, while a thread is about to fork; else 0
 
     bool counts() const { return mode == PLUMB_MODE_COUNT; }
     // By a key, or a value: then there is more to do than to add one.
@@ -158,7 +157,7 @@ void register_thread();      // where the C library does not; with SignalsHeld, 
 void renew_registration(bool by_child_of_vfork); // in a process that was just forked, by whom
 
 // at_fork.cc
-void run_around_fork(void (*before)(), void (*in_parent)(), void (*in_child)());
+void run_in_forked_children(void (*function)());
 
 // registry.cc
 int initialise();

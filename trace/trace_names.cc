@@ -19,7 +19,6 @@ struct StatedumpFields : SkipVisitor {
         if (step.name == "uid") user_id = static_cast<uint32_t>(value);
         if (step.name == "base") base = value;
         if (step.name == "size") size_bytes = value;
-        if (step.name == "forked") forked = value;
     }
     void text(const Step& step, std::string_view value) {
         if (step.name == "name") name = value;
@@ -28,7 +27,7 @@ struct StatedumpFields : SkipVisitor {
     }
 
     uint32_t process_id = 0, thread_id = 0, parent_process_id = 0, user_id = 0;
-    uint64_t base = 0, size_bytes = 0, forked = 0;
+    uint64_t base = 0, size_bytes = 0;
     std::string_view name, path, build_id;
 };
 
@@ -59,11 +58,6 @@ void TraceNames::add(const Event& event) {
                                                  std::string(fields.path)});
         main_threads_.push_back(
             {event.time_ns, fields.process_id, fields.process_id, std::string(fields.name)});
-        break;
-    case StatedumpKind::fork:
-        if (const auto found = processes_.find(fields.process_id);
-            found != processes_.end() && found->second.back().time_ns == event.time_ns)
-            found->second.back().forked_ns = event.stream->clock(fields.forked);
         break;
     case StatedumpKind::kernel_thread:
         if (fields.thread_id == fields.process_id)
@@ -255,7 +249,7 @@ ProcessImage TraceNames::find_image(uint32_t process_id, int64_t time_ns) const 
         first--;
     while (behind < records.size() && is_same(records[behind]))
         behind++;
-    image.begun_ns = std::min(records[first].time_ns, records[first].forked_ns);
+    image.begun_ns = records[first].time_ns;
     if (first > 0) image.same_from_ns = records[first].time_ns;
     if (behind < records.size()) image.same_until_ns = records[behind].time_ns;
     return image;

@@ -27,7 +27,6 @@ struct ProcessRecord {
     uint32_t user_id = 0;
     std::string name;
     std::string executable;
-    int64_t forked_ns = std::numeric_limits<int64_t>::max(); /* not after its fork; the greatest: not known */
 };
 
 struct ThreadRecord {

@@ -32,8 +32,6 @@ bool decode_process(std::span<const std::byte> bytes, ChannelEntry& entry) {
     std::memcpy(&process, bytes.data(), sizeof(process));
     entry.parent_process_id = process.parent_process_id;
     entry.user_id = process.user_id;
-    const uint64_t age = PLUMB_AGE_CYCLES(process.entry.age);
-    entry.forked = age != 0 && age < process.entry.timestamp ? process.entry.timestamp - age : 0;
     const size_t name = offsetof(plumb_entry_process, name);
     const size_t executable = offsetof(plumb_entry_process, executable);
     return take_string(bytes.data() + name, sizeof(process.name), entry.name) &&

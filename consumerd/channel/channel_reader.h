@@ -55,7 +55,6 @@ const char* damage_name(Damage kind);
 struct ChannelEntry {
     plumb_entry_type type;
     uint64_t timestamp;            /* cycles */
-    uint64_t forked;               /* process: cycles, not after its fork; 0: not known */
     uint32_t process_id;           /* what the trace calls it */
     uint32_t thread_id;            /* the same */
     uint32_t own_process_id;       /* what it calls itself */

@@ -221,9 +221,7 @@ std::string statedump_events() {
            /* As LTTng's contexts are called: vpid and vtid are what the thread calls itself. */
            event("namespace", ctf_statedump_namespace,
                  {integer_field("pid", 4), integer_field("tid", 4), integer_field("vpid", 4),
-                  integer_field("vtid", 4), integer_field("pid_ns", 4)}) +
-           /* By the trace's clock: not after the fork. */
-           event("fork", ctf_statedump_fork, {integer_field("pid", 4), integer_field("forked", 8)});
+                  integer_field("vtid", 4), integer_field("pid_ns", 4)});
 }
 
 std::string statedump_blocks(const std::vector<EventDescription>& events) {

@@ -44,15 +44,6 @@ void encode(RecordEncoder& encoder, const ChannelEntry& entry, uint64_t timestam
     encoder.end();
 }
 
-/* Behind that of the process, at the same time. */
-void encode_fork(RecordEncoder& encoder, const ChannelEntry& entry, uint64_t timestamp) {
-    if (entry.type != PLUMB_ENTRY_PROCESS || entry.forked == 0) return;
-    encoder.begin(ctf_statedump_fork, timestamp, entry.thread_id);
-    encoder.put(entry.process_id);
-    encoder.put(entry.forked);
-    encoder.end();
-}
-
 /* Only of those whose numbers are not what they call themselves, or who are not in the recorder's namespace. */
 void encode_own_numbers(RecordEncoder& encoder, const ChannelEntry& entry, uint64_t timestamp) {
     const bool is_elsewhere = entry.space != 0 || PLUMB_TAG(entry.thread_id) != 0;
@@ -81,7 +72,6 @@ Status write_statedump(CtfStream& stream, std::vector<ChannelEntry>& entries, si
              i++) {
             last = std::max(last, entries[i].timestamp);
             encode(encoder, entries[i], last);
-            encode_fork(encoder, entries[i], last);
             encode_own_numbers(encoder, entries[i], last);
         }
         packet.timestamp_end = last;

@@ -27,42 +27,6 @@ HEAD = """
 #include <unistd.h>
 PLUMB_EVENT(then, hit, (string, place))
 """
-# What a child says first comes late: behind what its parent does meanwhile.
-FORKING_LATE = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <sys/wait.h>
-#include <unistd.h>
-typedef void function(void);
-static void be_late(void) { usleep(300000); }
-static void ask(void) { pthread_atfork(0, 0, be_late); }
-__attribute__((section(".preinit_array"), used)) static void (*before_all)(void) = ask;
-int main(int count, char** arguments) {
-    int loaded[2];
-    char byte = 0;
-    if (count < 3 || pipe(loaded)) return 2;
-    void* library = dlopen(arguments[1], RTLD_NOW);
-    function* first = (function*)dlsym(library, "go");
-    if (!library) return puts(dlerror()) < 0;
-    first();
-    if (fork() == 0) {
-        if (read(loaded[0], &byte, 1) != 1) _exit(1);
-        first();
-        _exit(0);
-    }
-    dlclose(library);
-    void* other = dlopen(arguments[2], RTLD_NOW);
-    function* second = (function*)dlsym(other, "go");
-    if (second != first) return 3;
-    second();
-    sleep(1);
-    if (write(loaded[1], &byte, 1) != 1) return 2;
-    wait(0);
-    return 0;
-}
-"""
 # Each function of one program stands where one of the other does, by another name.
 PROGRAM = HEAD + """
 __attribute__((noinline)) void %(name)s_inner(void) { plumb_trace(then, hit, "%(name)s"); __asm__ volatile(""); }
@@ -213,10 +177,6 @@ class OfPlugins(WithNames):
         subprocess.run(["cc", "-O1", self.folder / "loading.c", "-o", self.folder / "loading", "-ldl"], check=True)
         return self.folder / "loading"
 
-    def glue(self):
-        return [f"-I{SOURCE}/include", BUILD / "tp-async/CMakeFiles/tp-async.dir/tp-async.cc.o", f"-L{BUILD}/libtrace", "-lplumb",
-                f"-Wl,-rpath,{BUILD}/libtrace"]
-
     def plugins(self, compiled, **source):
         for name in ("first", "second"):
             (self.folder / f"{name}.c").write_text(PLUGIN % {"name": name, **{key: text % {"name": name} for key, text in source.items()}})
@@ -232,7 +192,8 @@ class OfPlugins(WithNames):
 
     def test_in_each_session_that_is_told_of_them(self):
         """The second one has nothing to do with the program until the first of them is loaded."""
-        glue = self.glue()
+        glue = [f"-I{SOURCE}/include", BUILD / "tp-async/CMakeFiles/tp-async.dir/tp-async.cc.o", f"-L{BUILD}/libtrace", "-lplumb",
+                f"-Wl,-rpath,{BUILD}/libtrace"]
         head = "#include <plumb/tracepoint.h>\nPLUMB_EVENT(%s, hit, (string, place))\n"
         (self.folder / "stays.c").write_text(head % "stays" + 'void go(void) { plumb_trace(stays, hit, ""); }')
         subprocess.run(["cc", "-O2", "-shared", "-fPIC", self.folder / "stays.c", *map(str, glue), "-o", self.folder / "stays.so"],
@@ -249,17 +210,6 @@ class OfPlugins(WithNames):
         self.assertEqual(self.stacks().pop(0)[0], "")
         self.stacks, whole = lambda: whole[1:], self.stacks()
         self.check_plugins()
-
-    def test_in_a_child_that_comes_late(self):
-        """What its parent has loaded between the fork and that is not the child's."""
-        (self.folder / "late.c").write_text(FORKING_LATE)
-        subprocess.run(["cc", "-O1", self.folder / "late.c", "-o", self.folder / "late", "-ldl", "-pthread"], check=True)
-        head = "#include <plumb/tracepoint.h>\nPLUMB_EVENT(then, hit, (string, place))\n"
-        self.record(self.folder / "late", *self.plugins(self.glue(), head=head, trace='plumb_trace(then, hit, "%(name)s")'))
-        stacks = self.stacks()
-        self.assertEqual([place for place, _ in stacks], ["first", "second", "first"])
-        for place, names in stacks:
-            self.assertEqual(names[names.index(f"{place}_function"):][:3], [f"{place}_function", "go", "main"])
 
     def test_with_call_sites_of_lttngs_alone(self):
         """Their events are another library's."""

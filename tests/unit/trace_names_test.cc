@@ -25,9 +25,6 @@ protected:
         who.event(ctf_statedump_process, at, id,
                   Payload().add(id).add(parent).add(user).string(name).string(path));
     }
-    void fork(uint64_t at, uint32_t id, uint64_t forked) {
-        who.event(ctf_statedump_fork, at, id, Payload().add(id).add(forked));
-    }
     void thread(uint64_t at, uint32_t process_id, uint32_t id, std::string_view name) {
         who.event(ctf_statedump_thread, at, id, Payload().add(process_id).add(id).string(name));
     }
@@ -196,20 +193,6 @@ TEST_F(Names, HaveNumbersOfTheirOwn) {
     for (const auto& [id, at] : {std::pair(5u, 10), std::pair(7u, 10), std::pair(7u, 20), std::pair(8u, 20)})
         numbers.insert(all.find_thread(id, at).thread->number);
     EXPECT_EQ(numbers, (std::set<uint32_t>{100, 101, 102, 103}));
-}
-
-/* It has what its parent had by then. */
-TEST_F(Names, SayWhenAProcessWasForked) {
-    process(10, 5, 1, 0, "p", "/p");
-    fork(10, 5, 7);
-    process(20, 6, 5, 0, "p", "/p");
-    process(30, 6, 5, 0, "q", "/p");
-    fork(40, 6, 35); /* of no process that is there at that time */
-    const TraceNames all = names();
-    EXPECT_EQ(all.find_image(5, 15).begun_ns, 7);
-    EXPECT_EQ(all.find_image(6, 25).begun_ns, 20);
-    EXPECT_EQ(all.find_image(6, 45).begun_ns, 20);
-    EXPECT_EQ(all.find_process(5, 15)->time_ns, 10);
 }
 
 TEST_F(Names, KnowObjectsByWhereTheyAre) {

@@ -235,7 +235,6 @@ Status LayoutMaker::make_event(const tsdl::EventClass& described, StreamLayout& 
         if (what == "process") event->statedump = StatedumpKind::process;
         if (what == "thread") event->statedump = StatedumpKind::thread;
         if (what == "object") event->statedump = StatedumpKind::object;
-        if (what == "fork") event->statedump = StatedumpKind::fork;
     }
     if (stream.is_plumb_record() &&
         (event->name.starts_with("lttng_statedump_") || event->name.starts_with("plumb_statedump_"))) {

@@ -17,7 +17,7 @@
 namespace plumb {
 
 /* Events that say who wrote the trace. */
-enum class StatedumpKind : uint8_t { none, process, thread, object, kernel_thread, fork };
+enum class StatedumpKind : uint8_t { none, process, thread, object, kernel_thread };
 
 struct EventInfo {
     std::string name; /* "provider:event" */

@@ -325,14 +325,10 @@ enum plumb_entry_type {
     PLUMB_ENTRY_OBJECT = 3 /* a loaded executable or shared object; or a function's name: frame_name.h */
 };
 
-/* Of 11 bits, and 5 bits that say by how many the number is shifted; rounded up. */
-#define PLUMB_AGE_BITS 11
-#define PLUMB_AGE_CYCLES(age) ((uint64_t)((age) & ((1u << PLUMB_AGE_BITS) - 1)) << ((age) >> PLUMB_AGE_BITS))
-
 struct plumb_entry {
-    uint16_t type;  /* enum plumb_entry_type */
-    uint16_t age;   /* process: how long before the timestamp it was forked, PLUMB_AGE_CYCLES; 0: not known */
-    uint32_t bytes; /* of the whole entry, strings included */
+    uint16_t type; /* enum plumb_entry_type */
+    uint16_t reserved;
+    uint32_t bytes;      /* of the whole entry, strings included */
     uint64_t timestamp;  /* cycles of the channel's clock */
     uint32_t process_id; /* tagged, like a record's thread id */
     uint32_t thread_id;
