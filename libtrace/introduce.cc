@@ -448,6 +448,9 @@ void introduce_process(Attachment& attachment, bool with_objects) {
     if (process_id ==
         runtime.process_id) // else a child of vfork does this, whose parent is the process itself
         entry.parent_process_id = static_cast<uint32_t>(sys::call(SYS_getppid));
+    // A daemon's has ended by now: whose objects it has is told all the same, but for one of another namespace.
+    if (!with_objects && entry.parent_process_id != 0 && runtime.forked_from != 0)
+        entry.parent_process_id = runtime.forked_from;
     entry.user_id = static_cast<uint32_t>(sys::call(SYS_getuid));
     if (thread_id == process_id || !read_name_of_first_thread(entry.name, sizeof(entry.name)))
         sys::call(SYS_prctl, PR_GET_NAME, entry.name, 0, 0, 0); // this thread's, also where there is no /proc

@@ -356,6 +356,7 @@ void after_fork() {
         const SignalsHeld signals; // handlers that trace, but for a few, do not see half of this
         if (!begin_mending_writers()) return;
         forget_process_namespace(runtime.process_id);
+        runtime.forked_from = runtime.process_id;
         runtime.process_id = sys::process_id();
         runtime.updating = sys::thread_id(); // ours
         call_on_own_stack(mend_after_fork);

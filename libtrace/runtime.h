@@ -106,7 +106,8 @@ struct Runtime {
     uint32_t sequences_go_on =
         0; // when events were last switched off while held: those in flight keep what they see
     uint32_t process_id = 0;
-    uint32_t epoch = 0; // of the newest attachment that is usable; all before it are or were
+    uint32_t forked_from = 0; // in a forked child: its parent, whether it lives or not
+    uint32_t epoch = 0;       // of the newest attachment that is usable; all before it are or were
     int signal_number = 0;
 
     plumb_writer* writers =

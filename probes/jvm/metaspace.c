@@ -1,6 +1,7 @@
 #include "metaspace.h"
 
 #include "agent.h"
+#include "loaded_classes.h"
 #include "vm_table.h"
 
 #include <string.h>
@@ -121,17 +122,11 @@ static void add_sizes(const struct plumb_metaspace* limited, JNIEnv* jni, jclass
 
 /* What is known to the JVM alone, and told by code in Java, which would need some itself. */
 static void estimate_loaded(const struct plumb_metaspace* limited, JNIEnv* jni, int64_t* sizes) {
-    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
-    jint count = 0;
-    jclass* classes = NULL;
-    if ((*jvmti)->GetLoadedClasses(jvmti, &count, &classes) != JVMTI_ERROR_NONE) return;
-    (*jni)->EnsureLocalCapacity(jni, count + 2);
-    plumb_threw(jni);
-    for (jint i = 0; i < count; i++) {
-        add_sizes(limited, jni, classes[i], percent_loaded, sizes);
-        (*jni)->DeleteLocalRef(jni, classes[i]);
+    struct plumb_loaded_classes loaded = plumb_loaded_classes(jni);
+    for (jclass class; (class = plumb_next_loaded_class(jni, &loaded));) {
+        add_sizes(limited, jni, class, percent_loaded, sizes);
+        (*jni)->DeleteLocalRef(jni, class);
     }
-    (*jvmti)->Deallocate(jvmti, (unsigned char*)classes);
 }
 
 void plumb_metaspace_begin(struct plumb_metaspace* metaspace, JNIEnv* jni) {

@@ -8,6 +8,7 @@
 
 #include "class_marks.h"
 #include "hooked_at_load.h"
+#include "loaded_classes.h"
 #include "lock.h"
 #include "metaspace.h"
 #include "method_hooks.h"
@@ -139,54 +140,11 @@ static bool has_hooks_since_load(jclass class, uint32_t generation) {
 
 /* What is loaded, and may be changed for this wish, is not of those that are loaded with its hooks. */
 static void mark_what_is_there(JNIEnv* jni, const struct plumb_method_wish* wish) {
-    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
-    jint count = 0;
-    jclass* classes = NULL;
-    if ((*jvmti)->GetLoadedClasses(jvmti, &count, &classes) != JVMTI_ERROR_NONE) return;
-    (*jni)->EnsureLocalCapacity(jni, count);
-    plumb_threw(jni);
-    for (jint i = 0; i < count; i++) {
-        if (plumb_wish_may_concern(wish, classes[i])) plumb_mark_class_as_there(classes[i], wish->generation);
-        (*jni)->DeleteLocalRef(jni, classes[i]);
+    struct plumb_loaded_classes loaded = plumb_loaded_classes(jni);
+    for (jclass class; (class = plumb_next_loaded_class(jni, &loaded));) {
+        if (plumb_wish_may_concern(wish, class)) plumb_mark_class_as_there(class, wish->generation);
+        (*jni)->DeleteLocalRef(jni, class);
     }
-    (*jvmti)->Deallocate(jvmti, (unsigned char*)classes);
-}
-
-/* What is loaded, so that it may go meanwhile: to change classes takes a program's loaders much of the time that they have. */
-struct loaded {
-    jweak* classes; /* NULL: there is no memory */
-    jint count, next;
-};
-
-static struct loaded loaded_classes(JNIEnv* jni) {
-    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
-    struct loaded loaded = {NULL, 0, 0};
-    jint count = 0;
-    jclass* classes = NULL;
-    if ((*jvmti)->GetLoadedClasses(jvmti, &count, &classes) != JVMTI_ERROR_NONE) return loaded;
-    loaded.classes = malloc(((size_t)count + 1) * sizeof(*loaded.classes));
-    (*jni)->EnsureLocalCapacity(jni, count + batch_classes); /* -Xcheck:jni counts */
-    plumb_threw(jni);
-    for (jint i = 0; i < count; i++) {
-        const jweak weak = loaded.classes ? (*jni)->NewWeakGlobalRef(jni, classes[i]) : NULL;
-        if (!plumb_threw(jni) && weak) loaded.classes[loaded.count++] = weak;
-        (*jni)->DeleteLocalRef(jni, classes[i]);
-    }
-    (*jvmti)->Deallocate(jvmti, (unsigned char*)classes);
-    return loaded;
-}
-
-/* The next one that is there, as a local reference; NULL: there is none, and all is given back. */
-static jclass next_loaded(JNIEnv* jni, struct loaded* loaded) {
-    while (loaded->next < loaded->count) {
-        const jweak weak = loaded->classes[loaded->next++];
-        const jclass class = (*jni)->NewLocalRef(jni, weak);
-        (*jni)->DeleteWeakGlobalRef(jni, weak);
-        if (class) return class;
-    }
-    free(loaded->classes);
-    loaded->classes = NULL;
-    return NULL;
 }
 
 /* Whether it goes into the batch. */
@@ -214,8 +172,8 @@ static uint32_t change_what_is_loaded(JNIEnv* jni, const struct plumb_method_wis
     struct class_batch batch = {.count = 0};
     uint32_t changed = 0;
     note_when_linked();
-    struct loaded loaded = loaded_classes(jni);
-    for (jclass class; (class = next_loaded(jni, &loaded));) {
+    struct plumb_loaded_classes loaded = plumb_loaded_classes(jni);
+    for (jclass class; (class = plumb_next_loaded_class(jni, &loaded));) {
         if (is_changed(jni, class, ends, begins, unwanted, &batch))
             changed++;
         else
@@ -322,8 +280,8 @@ void plumb_methods_end_left_over(JNIEnv* jni) {
 static void tell_missed_at_end(JNIEnv* jni, uint32_t generation) {
     note_when_linked();
     if (__atomic_load_n(&late_since_ns, __ATOMIC_RELAXED) == 0) return;
-    struct loaded loaded = loaded_classes(jni);
-    for (jclass class; (class = next_loaded(jni, &loaded));) {
+    struct plumb_loaded_classes loaded = plumb_loaded_classes(jni);
+    for (jclass class; (class = plumb_next_loaded_class(jni, &loaded));) {
         const enum plumb_class_mark mark = plumb_last_mark_of_class(class);
         if ((mark == PLUMB_CLASS_LATE || (mark == PLUMB_CLASS_WAITS && plumb_class_is_linked(class))) &&
             !has_hooks_since_load(class, generation))

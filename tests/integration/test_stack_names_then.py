@@ -27,6 +27,19 @@ HEAD = """
 #include <unistd.h>
 PLUMB_EVENT(then, hit, (string, place))
 """
+# A daemon, whose parent has ended when it says first who it is.
+DAEMON = HEAD + """
+static void be_late(void) { usleep(300000); }
+static void ask(void) { pthread_atfork(0, 0, be_late); }
+__attribute__((section(".preinit_array"), used)) static void (*before_all)(void) = ask;
+__attribute__((noinline)) void hit(const char* place) { plumb_trace(then, hit, place); __asm__ volatile(""); }
+int main(void) {
+    hit("parent");
+    if (fork() != 0) _exit(0);
+    hit("daemon");
+    return 0;
+}
+"""
 # Each function of one program stands where one of the other does, by another name.
 PROGRAM = HEAD + """
 __attribute__((noinline)) void %(name)s_inner(void) { plumb_trace(then, hit, "%(name)s"); __asm__ volatile(""); }
@@ -153,6 +166,14 @@ class NamesThen(WithNames):
         self.assertEqual([place for place, _ in stacks], ["first", "second", "first"])
         for place, names in stacks:
             self.assertEqual(names[names.index("hit"):][:3], ["hit", f"{place}_function", "main"])
+
+    def test_of_a_daemon(self):
+        program = compile_traced(DAEMON, self.folder / "daemon")
+        self.record("sh", "-c", f"{program}; sleep 1")
+        stacks = self.stacks()
+        self.assertEqual([place for place, _ in stacks], ["parent", "daemon"])
+        for _, names in stacks:
+            self.assertEqual(names[names.index("hit"):][:2], ["hit", "main"])
 
     def test_not_of_a_file_that_was_replaced(self):
         program = compile_traced(PROGRAM % {"name": "apple"}, self.folder / "program", "-Wl,--build-id=none")
