@@ -26,7 +26,9 @@ mount --make-rprivate /
 mount --bind "$1" "$1"
 mount -o remount,bind,ro /
 mount -o remount,bind,rw "$1"
+cd "$1"
 mount -t tmpfs -o mode=1777,size=3g tmpfs /tmp
+[ -e "$1" ] || { mkdir -p "$1" && mount --no-canonicalize --bind . "$1"; } # it lies in /tmp
 mount -t tmpfs -o mode=1777,size=3g tmpfs /dev/shm
 [ $$ != 1 ] || mount -t proc proc /proc
 [ -z "$3" ] || mount --bind "$3" "$4"

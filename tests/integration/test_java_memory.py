@@ -152,8 +152,8 @@ class Memory(unittest.TestCase):
         for heap, direct in zip(megabytes[::2], megabytes[1::2]):
             self.assertLess(int(heap), 24, said)
             self.assertLess(int(direct), 8, said)
-        # What each of 2,000 threads had to put its text together would be 125, or more.
-        self.assertLess(int(resident), 60, said)
+        # What each of 2,000 threads had to put its text together would be 125, or more. (40 to 71 on a busy machine.)
+        self.assertLess(int(resident), 100, said)
 
     def test_threads_keep_nothing_of_long_events(self):
         self.check_threads()
