@@ -5,6 +5,7 @@
 // The loaded objects come from /proc/self/maps and their headers in memory: dl_iterate_phdr() takes a lock of
 // the dynamic linker, and this may run in a signal handler.
 #include "bytes.h"
+#include "known_objects.h"
 #include "open_file.h"
 #include "runtime.h"
 
@@ -31,45 +32,13 @@ struct ObjectEntry {
     char rest[path_bytes_max];
 } object_entry;
 
-// What the channels already know, so that a later dlopen() adds only what is new. An address is used again by
-// another object once the first was unloaded, so the path counts, too.
-struct KnownObject {
-    uint64_t base; // 0: free
-    uint64_t end;
-    uint64_t path_hash;
-    uint32_t pass; // in which it was last seen: older ones make room
-};
-constexpr uint32_t known_objects_max = 1024;
-KnownObject known_objects[known_objects_max];
-uint32_t current_pass;
+constinit KnownObjects known_objects;
 
 uint64_t hash_path(const char* path, size_t bytes) {
     uint64_t hash = 0xcbf29ce484222325u; // FNV-1a
     for (size_t i = 0; i < bytes; i++)
         hash = (hash ^ static_cast<unsigned char>(path[i])) * 0x100000001b3u;
     return hash;
-}
-
-bool is_known(uint64_t base, uint64_t path_hash) {
-    for (KnownObject& known : known_objects) {
-        if (known.base != base || known.path_hash != path_hash) continue;
-        known.pass = current_pass;
-        return true;
-    }
-    return false;
-}
-
-// Whoever reads takes what was told last for what is there: of those that lay where this one does, each is told of again when it comes
-// again; but one that was seen just now is there as well, and reaches over a hole that this one fills. A table full of objects that are
-// all loaded forgets.
-void learn_object(uint64_t base, uint64_t end, uint64_t path_hash) {
-    KnownObject* place = nullptr;
-    for (KnownObject& known : known_objects) {
-        const bool overlaps = known.base < end && base < known.end;
-        if (overlaps && (known.base == base || known.pass != current_pass)) known = {};
-        if (place == nullptr && (known.base == 0 || current_pass - known.pass > 1)) place = &known;
-    }
-    if (place != nullptr) *place = {base, end, path_hash, current_pass};
 }
 
 uint32_t entry_bytes(size_t fixed_bytes, size_t path_offset, size_t path_bytes) {
@@ -289,15 +258,16 @@ public:
 private:
     void tell(uint64_t path_hash) {
         plumb_entry_object& entry = object_entry.fixed;
-        const bool is_new = !is_known(entry.base, path_hash);
+        const bool is_new = !known_objects.has(entry.base, path_hash);
         const uint32_t sessions = is_new ? told_all_ | told_new_ : told_all_;
         if (sessions == 0) return;
         look_at_headers(entry.base, first_end_ - entry.base, entry);
-        if (is_new) learn_object(entry.base, entry.base + entry.bytes, path_hash);
         const uint32_t bytes = entry_bytes(sizeof(entry), offsetof(plumb_entry_object, path), path_bytes_);
         for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
             if ((sessions >> s & 1) != 0) add_entry(attachments[s], entry.entry, bytes);
         }
+        // Last: a child that another thread forks in between knows nothing of it, and tells it itself.
+        if (is_new) known_objects.add(entry.base, entry.base + entry.bytes, path_hash);
     }
 
     // What begins at the file's start is the next image, or reads the file as data, also where there is no gap. In an image whose
@@ -325,7 +295,7 @@ void introduce_objects(uint32_t told_all, uint32_t told_new) {
     static char buffer[2 * path_bytes_max + 1];
     const OpenFile maps("/proc/thread-self/maps", O_RDONLY); // what is in "self" ends with the first thread
     if (maps.number() < 0) return;
-    current_pass++;
+    known_objects.begin_look();
     ObjectList objects(told_all, told_new);
     size_t used = 0;
     for (;;) {

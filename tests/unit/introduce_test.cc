@@ -286,21 +286,19 @@ TEST_F(Headers, OfAnObjectThatIsUnloadedTellNothing) {
     EXPECT_EQ(look().bytes, 1u);
 }
 
-class KnownObjects : public testing::Test {
+class ObjectsThatAreKnown : public testing::Test {
 protected:
-    KnownObjects() {
-        std::memset(known_objects, 0, sizeof(known_objects));
-        current_pass = 100;
-    }
+    ObjectsThatAreKnown() { known.begin_look(); }
     /* Whether it was to be told. */
-    static bool comes(uint64_t base, uint64_t path_hash, uint64_t bytes = 0x1000) {
-        if (is_known(base, path_hash)) return false;
-        learn_object(base, base + bytes, path_hash);
+    bool comes(uint64_t base, uint64_t path_hash, uint64_t bytes = 0x1000) {
+        if (known.has(base, path_hash)) return false;
+        known.add(base, base + bytes, path_hash);
         return true;
     }
+    KnownObjects known;
 };
 
-TEST_F(KnownObjects, AreToldOnce) {
+TEST_F(ObjectsThatAreKnown, AreToldOnce) {
     EXPECT_TRUE(comes(0x1000, 1));
     EXPECT_FALSE(comes(0x1000, 1));
     EXPECT_TRUE(comes(0x2000, 1));
@@ -310,35 +308,35 @@ TEST_F(KnownObjects, AreToldOnce) {
     EXPECT_FALSE(comes(0x2000, 1));
 }
 
-TEST_F(KnownObjects, AreToldAgainWhereAnotherOneLayThere) {
+TEST_F(ObjectsThatAreKnown, AreToldAgainWhereAnotherOneLayThere) {
     EXPECT_TRUE(comes(0x10000, 1, 0x3000));
     EXPECT_TRUE(comes(0x13000, 2, 0x1000));
     for (int round = 0; round < 2; round++) {
-        current_pass++;
+        known.begin_look();
         EXPECT_TRUE(comes(0xf000, 3, 0x1001)) << "which ends in the first one";
         EXPECT_FALSE(comes(0x13000, 2, 0x1000)) << "and not in this one";
-        current_pass++;
+        known.begin_look();
         EXPECT_TRUE(comes(0x10000, 1, 0x3000));
         EXPECT_FALSE(comes(0x13000, 2, 0x1000));
     }
 }
 
-TEST_F(KnownObjects, MayLieInAHoleOfAnother) {
+TEST_F(ObjectsThatAreKnown, MayLieInAHoleOfAnother) {
     EXPECT_TRUE(comes(0x10000, 1, 0x200000));
     EXPECT_TRUE(comes(0x20000, 2));
-    current_pass++;
+    known.begin_look();
     EXPECT_FALSE(comes(0x10000, 1, 0x200000));
     EXPECT_FALSE(comes(0x20000, 2));
 }
 
-TEST_F(KnownObjects, MakeRoomOnceTheyAreGone) {
-    for (uint64_t i = 1; i <= known_objects_max; i++)
+TEST_F(ObjectsThatAreKnown, MakeRoomOnceTheyAreGone) {
+    for (uint64_t i = 1; i <= KnownObjects::most; i++)
         EXPECT_TRUE(comes(i << 12, i));
     EXPECT_TRUE(comes(0x7000'0000, 1));
     EXPECT_TRUE(comes(0x7000'0000, 1)) << "a full table forgets";
-    current_pass = 101;
+    known.begin_look();
     EXPECT_TRUE(comes(0x7000'0000, 1)) << "who was there last time may be there yet";
-    current_pass = 102;
+    known.begin_look();
     EXPECT_TRUE(comes(0x7000'0000, 1));
     EXPECT_FALSE(comes(0x7000'0000, 1));
 }
