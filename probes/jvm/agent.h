@@ -3,8 +3,9 @@
  *
  * What always holds:
  *  - The JVM runs on whatever goes wrong here: nothing is printed, no failure is returned to it.
- *  - No method of the program's is called; of the JDK's only Class.forName(), where events are asked for or given back
- *    (as_jdk.c). Fields of objects are read as they are.
+ *  - No method of the program's is called but by the JVM itself, and of the JDK's only Class.forName(): where events are asked for or given
+ *    back (as_jdk.c), and of a loader of the program's, which the JVM would ask by itself otherwise (hook_class.c). Fields of objects are
+ *    read as they are.
  *  - Code of the program's is changed for entry and exit of methods alone, which are asked for by name (methods.c).
  *  - No lock of ours is held over a call into the JVM, but for one that others wait for a limited time only (numbers.c):
  *    such a call may stop for a safepoint, or for a debugger.
@@ -105,12 +106,16 @@ struct plumb_owner {
 void plumb_no_owner(struct plumb_owner* owner);
 /* Of the monitor that this thread is about to wait for. Within MonitorContendedEnter only. */
 void plumb_owner_of_pending(JNIEnv* jni, jthread thread, struct plumb_owner* owner);
+/* The number of a virtual thread, which may go on in another thread of the kernel's; 0: it is none. */
+uint64_t plumb_virtual_thread_id(JNIEnv* jni, jthread thread);
 /* If it is that thread. One without a kernel's thread of its own (a virtual one) has only the number that Java gives it. */
 void plumb_owner_of_thread(JNIEnv* jni, jthread thread, struct plumb_owner* owner);
 
 /* as_jdk.c: `run` is called once in this thread, as native code of the JDK's. Returns whether it was. */
 bool plumb_do_as_jdk(JNIEnv* jni, jclass any_class, void (*run)(JNIEnv*, void*), void* argument);
-bool plumb_threw(JNIEnv* jni); /* what was thrown is gone */
+/* What was thrown is gone: with it, what Thread.stop() throws in this thread. In a thread of the program's, only where a call's result
+ * says that it has thrown. */
+bool plumb_threw(JNIEnv* jni);
 
 /* blockers.c */
 struct plumb_blocker_class {

@@ -16,6 +16,7 @@ struct jdk_work {
 };
 static __thread struct jdk_work* open_work; /* NULL: none, or it was done */
 
+/* ExceptionCheck() makes what Thread.stop() has for this thread its pending exception. */
 bool plumb_threw(JNIEnv* jni) {
     if (!(*jni)->ExceptionCheck(jni)) return false;
     (*jni)->ExceptionClear(jni);

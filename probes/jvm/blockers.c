@@ -17,7 +17,8 @@ static struct plumb_blocker_class* class_buckets[class_bucket_count];
 
 void plumb_blockers_prepare(JNIEnv* jni, jclass thread_class) {
     const jfieldID field = (*jni)->GetFieldID(jni, thread_class, "parkBlocker", "Ljava/lang/Object;");
-    if (!plumb_threw(jni)) __atomic_store_n(&blocker_field, field, __ATOMIC_RELEASE);
+    if (!field) plumb_threw(jni);
+    __atomic_store_n(&blocker_field, field, __ATOMIC_RELEASE);
 }
 
 static bool has_name(jclass class, const char* wanted) {
@@ -38,7 +39,10 @@ static bool extends_synchronizer(JNIEnv* jni, jclass class) {
     }
     if (!above) return false;
     const jfieldID field = (*jni)->GetFieldID(jni, above, "exclusiveOwnerThread", "Ljava/lang/Thread;");
-    if (!plumb_threw(jni)) __atomic_store_n(&owner_field, field, __ATOMIC_RELEASE);
+    if (field)
+        __atomic_store_n(&owner_field, field, __ATOMIC_RELEASE);
+    else
+        plumb_threw(jni);
     (*jni)->DeleteLocalRef(jni, above);
     return true;
 }

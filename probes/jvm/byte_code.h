@@ -10,6 +10,9 @@ enum plumb_instruction {
     PLUMB_LDC_W = 19,
     PLUMB_LLOAD = 22,
     PLUMB_LSTORE = 55,
+    PLUMB_ASTORE = 58,
+    PLUMB_ASTORE_FIRST = 75, /* to a local up to the third */
+    PLUMB_ASTORE_LAST = 78,
     PLUMB_DUP = 89,
     PLUMB_IF_FIRST = 153,
     PLUMB_GOTO = 167,

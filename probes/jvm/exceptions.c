@@ -7,7 +7,7 @@ void plumb_exceptions_prepare(JNIEnv* jni) {
     const jclass class = (*jni)->FindClass(jni, "java/lang/Throwable");
     const jfieldID field =
         class ? (*jni)->GetFieldID(jni, class, "detailMessage", "Ljava/lang/String;") : NULL;
-    if ((*jni)->ExceptionCheck(jni)) (*jni)->ExceptionClear(jni);
+    if (!field) plumb_threw(jni);
     __atomic_store_n(&message_field, field, __ATOMIC_RELEASE);
     if (class) (*jni)->DeleteLocalRef(jni, class);
 }

@@ -12,11 +12,13 @@ struct plumb_loaded_classes plumb_loaded_classes(JNIEnv* jni) {
     jclass* classes = NULL;
     if ((*jvmti)->GetLoadedClasses(jvmti, &count, &classes) != JVMTI_ERROR_NONE) return loaded;
     loaded.all = malloc(((size_t)count + 1) * sizeof(*loaded.all));
-    (*jni)->EnsureLocalCapacity(jni, count + more); /* -Xcheck:jni counts */
-    plumb_threw(jni);
+    if ((*jni)->EnsureLocalCapacity(jni, count + more) != JNI_OK) plumb_threw(jni); /* -Xcheck:jni counts */
     for (jint i = 0; i < count; i++) {
         const jweak weak = loaded.all ? (*jni)->NewWeakGlobalRef(jni, classes[i]) : NULL;
-        if (!plumb_threw(jni) && weak) loaded.all[loaded.count++] = weak;
+        if (weak)
+            loaded.all[loaded.count++] = weak;
+        else if (loaded.all)
+            plumb_threw(jni);
         (*jni)->DeleteLocalRef(jni, classes[i]);
     }
     (*jvmti)->Deallocate(jvmti, (unsigned char*)classes);

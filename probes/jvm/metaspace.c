@@ -2,6 +2,7 @@
 
 #include "agent.h"
 #include "loaded_classes.h"
+#include "vm_structs.h"
 #include "vm_table.h"
 
 #include <string.h>
@@ -120,11 +121,22 @@ static void add_sizes(const struct plumb_metaspace* limited, JNIEnv* jni, jclass
     if (limited->left[PLUMB_CLASS_SPACE] != INT64_MAX) sizes[PLUMB_CLASS_SPACE] += class_space_of(jni, class);
 }
 
+/* In what the JVM has mapped of its class data archive, and not in the metaspace. */
+static bool is_in_archive(jclass class) {
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    jint count = 0;
+    jmethodID* methods = NULL;
+    if ((*jvmti)->GetClassMethods(jvmti, class, &count, &methods) != JVMTI_ERROR_NONE) return false;
+    const bool is_in = count != 0 && plumb_vm_is_in_archive(methods[0]);
+    (*jvmti)->Deallocate(jvmti, (unsigned char*)methods);
+    return is_in;
+}
+
 /* What is known to the JVM alone, and told by code in Java, which would need some itself. */
 static void estimate_loaded(const struct plumb_metaspace* limited, JNIEnv* jni, int64_t* sizes) {
     struct plumb_loaded_classes loaded = plumb_loaded_classes(jni);
     for (jclass class; (class = plumb_next_loaded_class(jni, &loaded));) {
-        add_sizes(limited, jni, class, percent_loaded, sizes);
+        if (!is_in_archive(class)) add_sizes(limited, jni, class, percent_loaded, sizes);
         (*jni)->DeleteLocalRef(jni, class);
     }
 }
@@ -143,15 +155,23 @@ void plumb_metaspace_begin(struct plumb_metaspace* metaspace, JNIEnv* jni) {
     __atomic_store_n(&hooks_left, limit[PLUMB_ALL_METADATA] / hooks_part, __ATOMIC_RELAXED);
 }
 
-bool plumb_metaspace_take(struct plumb_metaspace* metaspace, JNIEnv* jni, jclass class) {
+static bool take_times(struct plumb_metaspace* metaspace, JNIEnv* jni, jclass class, int times) {
     int64_t sizes[PLUMB_METASPACES] = {0, 0};
     if (!plumb_metaspace_is_limited()) return true;
     add_sizes(metaspace, jni, class, percent_anew, sizes);
     for (int i = 0; i < PLUMB_METASPACES; i++)
-        if (metaspace->left[i] < 2 * sizes[i]) return false; /* and as much to give it back */
+        if (metaspace->left[i] < times * sizes[i]) return false;
     for (int i = 0; i < PLUMB_METASPACES; i++)
-        if (metaspace->left[i] != INT64_MAX) metaspace->left[i] -= 2 * sizes[i];
+        if (metaspace->left[i] != INT64_MAX) metaspace->left[i] -= times * sizes[i];
     return true;
+}
+
+bool plumb_metaspace_take(struct plumb_metaspace* metaspace, JNIEnv* jni, jclass class) {
+    return take_times(metaspace, jni, class, 2); /* and as much to give it back */
+}
+
+bool plumb_metaspace_take_to_end(struct plumb_metaspace* metaspace, JNIEnv* jni, jclass class) {
+    return take_times(metaspace, jni, class, 1);
 }
 
 bool plumb_metaspace_take_for_hooks(int64_t file_bytes) {

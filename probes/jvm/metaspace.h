@@ -26,6 +26,9 @@ bool plumb_metaspace_is_limited(void);
 void plumb_metaspace_begin(struct plumb_metaspace* metaspace, JNIEnv* jni);
 /* False: there is not enough to give this class anew. */
 bool plumb_metaspace_take(struct plumb_metaspace* metaspace, JNIEnv* jni, jclass class);
+/* False: there is not enough by now to give it back. What the program has loaded with hooks was taken of nobody, and the program may have
+ * loaded more than what was left to it. */
+bool plumb_metaspace_take_to_end(struct plumb_metaspace* metaspace, JNIEnv* jni, jclass class);
 /* For a class that the program loads, so much longer than its file; since the last plumb_metaspace_begin(). */
 bool plumb_metaspace_take_for_hooks(int64_t file_bytes);
 

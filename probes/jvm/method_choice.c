@@ -12,6 +12,7 @@ struct chosen {
     uint64_t of_class, found; /* the patterns that match the class; and the last method */
     bool is_first;            /* it was not looked at before */
     struct plumb_known_method* last;
+    struct plumb_chosen_methods* counted;
 };
 
 static char* copy_of(struct plumb_utf8 text) {
@@ -35,6 +36,7 @@ static bool begin_class(struct chosen* chosen, struct plumb_utf8 name) {
 static void count_patterns(struct chosen* chosen, bool is_left_alone) {
     for (uint32_t i = 0; i < chosen->wish->count; i++) {
         if ((chosen->found >> i & 1) == 0) continue;
+        chosen->counted->of_pattern[i] += is_left_alone ? -1u : 1u;
         __atomic_add_fetch(&chosen->wish->patterns[i].methods, is_left_alone ? -1u : 1u, __ATOMIC_RELAXED);
         if (is_left_alone) __atomic_add_fetch(&chosen->wish->patterns[i].left_alone, 1, __ATOMIC_RELAXED);
     }
@@ -75,6 +77,7 @@ static int32_t number_of_chosen(struct chosen* chosen, char* method, char* signa
         return -1;
     }
     if (chosen->is_first) {
+        chosen->counted->all++;
         __atomic_store_n(&known->generation, chosen->wish->generation, __ATOMIC_RELAXED);
         count_patterns(chosen, false);
     }
@@ -97,6 +100,7 @@ static void leave_alone(void* context, int32_t number, const char* reason) {
     const struct plumb_known_method* const known = chosen->last;
     (void)number;
     if (!chosen->is_first) return;
+    chosen->counted->all--;
     take_room_back(chosen->wish);
     count_patterns(chosen, true);
     plumb_trace(jvm, method_left_alone, known->class_name.at, known->class_name.bytes, known->method.at,
@@ -104,12 +108,21 @@ static void leave_alone(void* context, int32_t number, const char* reason) {
 }
 
 bool plumb_choose_methods(struct plumb_method_wish* wish, const unsigned char* bytes, size_t length,
-                          struct plumb_class_output* output) {
-    struct chosen chosen = {wish, NULL, 0, 0, false, NULL};
+                          struct plumb_class_output* output, struct plumb_chosen_methods* counted) {
+    struct chosen chosen = {wish, NULL, 0, 0, false, NULL, counted};
+    memset(counted, 0, sizeof(*counted));
     const struct plumb_method_choice choice = {number_of, leave_alone, &chosen};
     const bool is_changed = plumb_hook_methods(bytes, length, &choice, output);
     free(chosen.class_name);
     return is_changed;
+}
+
+void plumb_leave_chosen_alone(struct plumb_method_wish* wish, const struct plumb_chosen_methods* counted) {
+    __atomic_sub_fetch(&wish->hooked, counted->all, __ATOMIC_RELAXED);
+    for (uint32_t i = 0; i < wish->count; i++) {
+        __atomic_sub_fetch(&wish->patterns[i].methods, counted->of_pattern[i], __ATOMIC_RELAXED);
+        __atomic_add_fetch(&wish->patterns[i].left_alone, counted->of_pattern[i], __ATOMIC_RELAXED);
+    }
 }
 
 /* What is looked for in a class that is loaded. */
@@ -150,8 +163,18 @@ static bool has_method(jclass class, const struct looked_for* what, struct plumb
     return is_any;
 }
 
+static void count_left_alone(struct plumb_method_wish* wish, uint64_t found, bool was_chosen) {
+    if (found != 0 && was_chosen) take_room_back(wish);
+    for (uint32_t i = 0; i < wish->count; i++) {
+        if ((found >> i & 1) == 0) continue;
+        if (was_chosen) __atomic_sub_fetch(&wish->patterns[i].methods, 1, __ATOMIC_RELAXED);
+        __atomic_add_fetch(&wish->patterns[i].left_alone, 1, __ATOMIC_RELAXED);
+    }
+}
+
 static void tell_methods_left_alone(jclass class, struct plumb_text class_name,
-                                    struct plumb_method_wish* wish, uint64_t of_class, const char* reason) {
+                                    struct plumb_method_wish* wish, uint64_t of_class, const char* reason,
+                                    bool was_chosen) {
     jvmtiEnv* const jvmti = plumb_jvm.jvmti;
     jint count = 0;
     jmethodID* methods = NULL;
@@ -162,9 +185,7 @@ static void tell_methods_left_alone(jclass class, struct plumb_text class_name,
         if (method.text.at && signature.text.at) {
             const uint64_t found =
                 plumb_wish_matches_method(wish, of_class, method.text.at, signature.text.at);
-            for (uint32_t k = 0; k < wish->count; k++)
-                if ((found >> k & 1) != 0)
-                    __atomic_add_fetch(&wish->patterns[k].left_alone, 1, __ATOMIC_RELAXED);
+            count_left_alone(wish, found, was_chosen);
             if (found != 0)
                 plumb_trace(jvm, method_left_alone, class_name.at, class_name.bytes, method.text.at,
                             method.text.bytes, signature.text.at, signature.text.bytes, reason);
@@ -175,11 +196,13 @@ static void tell_methods_left_alone(jclass class, struct plumb_text class_name,
     (*jvmti)->Deallocate(jvmti, (unsigned char*)methods);
 }
 
-void plumb_tell_methods_left_alone(jclass class, struct plumb_method_wish* wish, const char* reason) {
+void plumb_tell_methods_left_alone(jclass class, struct plumb_method_wish* wish, const char* reason,
+                                   bool was_chosen) {
     struct plumb_name name = plumb_name_of_class(class);
     if (name.text.at) {
         name.text.at[name.text.bytes] = '\0'; /* in place of the signature's semicolon */
-        tell_methods_left_alone(class, name.text, wish, plumb_wish_matches_class(wish, name.text.at), reason);
+        tell_methods_left_alone(class, name.text, wish, plumb_wish_matches_class(wish, name.text.at), reason,
+                                was_chosen);
     }
     plumb_release_name(&name);
 }
@@ -227,7 +250,7 @@ bool plumb_class_is_to_change(jclass class, const struct plumb_method_wish* ends
                        has_method(class, &what, name.text);
         if (is_fixed && what.of_begins != 0 && plumb_class_is_linked(class)) {
             tell_methods_left_alone(class, name.text, begins, what.of_begins,
-                                    "its class is hidden: it can not be changed");
+                                    "its class is hidden: it can not be changed", false);
             plumb_mark_class(class, begins->generation, PLUMB_CLASS_CHANGED);
         }
     }

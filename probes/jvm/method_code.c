@@ -117,6 +117,35 @@ static bool find_call_of_super(struct plumb_method_code* method) {
     return found && method->insertions.entry_pc < method->code.bytes;
 }
 
+/* Where an instruction stores an object; locals_max: it does not. */
+static uint32_t local_of_object_stored(const struct plumb_byte_code* code, uint32_t pc) {
+    const uint32_t opcode = code->at[pc];
+    if (opcode == PLUMB_ASTORE) return code->at[pc + 1];
+    if (opcode >= PLUMB_ASTORE_FIRST && opcode <= PLUMB_ASTORE_LAST) return opcode - PLUMB_ASTORE_FIRST;
+    if (opcode == PLUMB_WIDE && code->at[pc + 1] == PLUMB_ASTORE) return plumb_u16_at(code->at + pc + 2);
+    return locals_max;
+}
+
+static bool is_object_parameter(const struct plumb_frame* first, uint32_t local) {
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < first->local_count && at <= local; i++) {
+        const enum plumb_type_tag tag = plumb_tag_of(first->types[i]);
+        if (at == local) return tag == PLUMB_TYPE_OBJECT;
+        at += tag == PLUMB_TYPE_LONG || tag == PLUMB_TYPE_DOUBLE ? 2 : 1;
+    }
+    return false;
+}
+
+/* HotSpot's old verifier checks a handler with what all of its range leaves in a local, merged: for that it would load the classes of
+ * both objects, which may not be there. */
+static bool merges_parameter(const struct plumb_method_code* method) {
+    for (uint32_t pc = 0; pc < method->code.bytes; pc += plumb_instruction_bytes(&method->code, pc)) {
+        const uint32_t local = local_of_object_stored(&method->code, pc);
+        if (local != locals_max && is_object_parameter(&method->frames.all[0], local)) return true;
+    }
+    return false;
+}
+
 static uint32_t put_push(uint8_t* to, uint32_t constant) {
     to[0] = PLUMB_LDC_W;
     to[1] = (uint8_t)(constant >> 8);
@@ -193,6 +222,8 @@ static const char* change_code(struct plumb_method_code* method, uint32_t number
     struct plumb_class_input no_table = {NULL, NULL, false};
     if (!plumb_frames_begin(&method->frames, &frame_method, has_frames ? method->frame_table : no_table))
         return PLUMB_CODE_NOT_UNDERSTOOD;
+    if (method->has_handler && method->work->version <= plumb_last_version_merged && merges_parameter(method))
+        return "it is checked without frames, and uses an object's parameter again";
     if (method->is_constructor && !find_call_of_super(method))
         return "where it calls this() or super() is not found";
     make_hooks(method, number);

@@ -10,6 +10,7 @@
 
 enum {
     plumb_first_version_with_frames = 50,
+    plumb_last_version_merged = 50, /* HotSpot may check it without its frames */
     plumb_hook_entry_bytes_max = 10,
     plumb_hook_handler_bytes_max = 12
 };

@@ -46,9 +46,9 @@ jlong JNICALL plumb_method_enter(JNIEnv* jni, jclass class, jint number) {
     if (plumb_is_own_thread()) return 0;
     plumb_see_recordings(sessions_of_both);
     const uint64_t token = new_token(plumb_monotonic_ns());
-    plumb_trace_to(plumb_recordings_seen(sessions_of_both(), token >> thread_bits), jvm, method_entry, token,
-                   method->class_name.at, method->class_name.bytes, method->method.at, method->method.bytes,
-                   method->signature.at, method->signature.bytes);
+    plumb_trace_to(plumb_recordings_seen_now(sessions_of_both(), token >> thread_bits), jvm, method_entry,
+                   token, method->class_name.at, method->class_name.bytes, method->method.at,
+                   method->method.bytes, method->signature.at, method->signature.bytes);
     return (jlong)token;
 }
 

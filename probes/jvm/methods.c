@@ -42,39 +42,51 @@ static struct plumb_method_wish* take_open_wish(void) {
 }
 
 /* Of one that the program loads it is asked here; of others before. */
-static bool may_have_hooks(jclass redefined, const unsigned char* bytes, size_t length,
-                           size_t changed_length) {
-    if (redefined || plumb_metaspace_take_for_hooks((int64_t)changed_length - (int64_t)length)) return true;
+static bool may_have_hooks(JNIEnv* jni, jclass redefined, jobject loader, const unsigned char* bytes,
+                           size_t length, size_t changed_length) {
+    const char* const reason = redefined                                     ? NULL
+                               : !plumb_loader_finds_hook_class(jni, loader) ? PLUMB_LOADER_KEEPS_HOOKS_OUT
+                               : !plumb_metaspace_take_for_hooks((int64_t)changed_length - (int64_t)length)
+                                   ? PLUMB_METASPACE_IS_SHORT
+                                   : NULL;
+    if (!reason) return true;
     const struct plumb_utf8 own_name = plumb_name_in_class_file(bytes, length);
     char* const name = own_name.at ? calloc(1, own_name.bytes + 1) : NULL;
     if (name) {
         memcpy(name, own_name.at, own_name.bytes);
         plumb_class_name_in_place(name);
-        plumb_trace(jvm, method_left_alone, name, strlen(name), NULL, 0, NULL, 0, PLUMB_METASPACE_IS_SHORT);
+        plumb_trace(jvm, method_left_alone, name, strlen(name), NULL, 0, NULL, 0, reason);
     }
     free(name);
     return false;
+}
+
+static bool give_changed(jvmtiEnv* jvmti, const struct plumb_class_output* changed, jint* new_length,
+                         unsigned char** new_bytes) {
+    unsigned char* room = NULL;
+    if ((*jvmti)->Allocate(jvmti, (jlong)changed->bytes, &room) != JVMTI_ERROR_NONE) return false;
+    memcpy(room, changed->at, changed->bytes);
+    *new_bytes = room;
+    *new_length = (jint)changed->bytes;
+    return true;
 }
 
 void JNICALL plumb_on_class_file_load(jvmtiEnv* jvmti, JNIEnv* jni, jclass redefined, jobject loader,
                                       const char* name, jobject domain, jint length,
                                       const unsigned char* bytes, jint* new_length,
                                       unsigned char** new_bytes) {
-    (void)jni, (void)loader, (void)name, (void)domain;
+    (void)name, (void)domain;
     struct plumb_method_wish* const wish = take_open_wish();
     struct plumb_class_output changed = {NULL, 0, 0, false};
-    if (wish && plumb_choose_methods(wish, bytes, (size_t)length, &changed) &&
-        may_have_hooks(redefined, bytes, (size_t)length, changed.bytes)) {
-        unsigned char* room = NULL;
-        if ((*jvmti)->Allocate(jvmti, (jlong)changed.bytes, &room) == JVMTI_ERROR_NONE) {
-            memcpy(room, changed.at, changed.bytes);
-            *new_bytes = room;
-            *new_length = (jint)changed.bytes;
-            /* The JVM may not say it. Hidden classes do not come by here. */
-            const struct plumb_utf8 own_name = plumb_name_in_class_file(bytes, (size_t)length);
-            if (!redefined && own_name.at)
-                plumb_note_hooked_at_load(wish->generation, (const char*)own_name.at, own_name.bytes);
-        }
+    struct plumb_chosen_methods chosen;
+    if (wish && plumb_choose_methods(wish, bytes, (size_t)length, &changed, &chosen)) {
+        /* The JVM may not say it. Hidden classes do not come by here. */
+        const struct plumb_utf8 own_name = plumb_name_in_class_file(bytes, (size_t)length);
+        if (!may_have_hooks(jni, redefined, loader, bytes, (size_t)length, changed.bytes) ||
+            !give_changed(jvmti, &changed, new_length, new_bytes))
+            plumb_leave_chosen_alone(wish, &chosen);
+        else if (!redefined && own_name.at)
+            plumb_note_hooked_at_load(wish->generation, (const char*)own_name.at, own_name.bytes);
     }
     free(changed.at);
     plumb_method_wish_release(wish);
@@ -83,14 +95,17 @@ void JNICALL plumb_on_class_file_load(jvmtiEnv* jvmti, JNIEnv* jni, jclass redef
 enum { batch_classes = 64 };
 
 /* One that the JVM does not take must not keep it from taking others. */
-static void change_classes(const jclass* classes, jint count) {
+static void change_classes(const jclass* classes, jint count, struct plumb_method_wish* begins) {
+    static const char reason[] = "the JVM does not take the changed class";
     jvmtiEnv* const jvmti = plumb_jvm.jvmti;
     if (count == 0 || (*jvmti)->RetransformClasses(jvmti, count, classes) == JVMTI_ERROR_NONE) return;
     for (jint i = 0; i < count; i++) {
         if (count > 1)
-            change_classes(&classes[i], 1);
+            change_classes(&classes[i], 1, begins);
+        else if (begins)
+            plumb_tell_methods_left_alone(classes[i], begins, reason, true);
         else
-            plumb_tell_class_left_alone(classes[i], "the JVM does not take the changed class");
+            plumb_tell_class_left_alone(classes[i], reason);
     }
 }
 
@@ -116,14 +131,22 @@ struct class_batch {
     jint count;
 };
 
-/* For want of metaspace: it has no hooks to be given back. */
-static void leave_off(jclass class, struct plumb_method_wish* wish) {
+/* It has no hooks to be given back. */
+static void leave_off(jclass class, struct plumb_method_wish* wish, const char* reason) {
     plumb_mark_class_left_off(class, wish->generation);
-    plumb_tell_methods_left_alone(class, wish, PLUMB_METASPACE_IS_SHORT);
+    plumb_tell_methods_left_alone(class, wish, reason, false);
 }
 
-static void change_batch(JNIEnv* jni, struct class_batch* batch, const struct plumb_method_wish* begins) {
-    change_classes(batch->classes, batch->count);
+static bool finds_hook_class(JNIEnv* jni, jclass class) {
+    jobject loader = NULL;
+    if ((*plumb_jvm.jvmti)->GetClassLoader(plumb_jvm.jvmti, class, &loader) != JVMTI_ERROR_NONE) return true;
+    const bool finds = plumb_loader_finds_hook_class(jni, loader);
+    if (loader) (*jni)->DeleteLocalRef(jni, loader);
+    return finds;
+}
+
+static void change_batch(JNIEnv* jni, struct class_batch* batch, struct plumb_method_wish* begins) {
+    change_classes(batch->classes, batch->count, begins);
     for (jint i = 0; i < batch->count; i++) {
         if (!batch->were_late[i]) continue;
         tell_missed_calls(batch->classes[i]);
@@ -156,8 +179,14 @@ static bool is_changed(JNIEnv* jni, jclass class, const struct plumb_method_wish
         plumb_mark_class(class, begins->generation, PLUMB_CLASS_CHANGED);
         return false;
     }
-    if (begins && !plumb_metaspace_take(&room_to_change, jni, class)) {
-        leave_off(class, begins);
+    if (!begins && !plumb_metaspace_take_to_end(&room_to_change, jni, class))
+        return false; /* it keeps its hooks */
+    const char* const reason = !begins                         ? NULL
+                               : !finds_hook_class(jni, class) ? PLUMB_LOADER_KEEPS_HOOKS_OUT
+                               : !plumb_metaspace_take(&room_to_change, jni, class) ? PLUMB_METASPACE_IS_SHORT
+                                                                                    : NULL;
+    if (reason) {
+        leave_off(class, begins, reason);
         return false;
     }
     if (begins) plumb_mark_class(class, begins->generation, is_late ? PLUMB_CLASS_LATE : PLUMB_CLASS_CHANGED);
@@ -184,6 +213,11 @@ static uint32_t change_what_is_loaded(JNIEnv* jni, const struct plumb_method_wis
     return changed;
 }
 
+static uint32_t end_what_is_loaded(JNIEnv* jni, const struct plumb_method_wish* ends, bool unwanted) {
+    plumb_metaspace_begin(&room_to_change, jni);
+    return change_what_is_loaded(jni, ends, NULL, unwanted);
+}
+
 /* In the notation of the last wish, as it was applied. */
 static void tell_patterns(const struct plumb_method_wish* wish) {
     for (uint32_t i = 0; i < wish->count; i++) {
@@ -205,7 +239,7 @@ static void apply(JNIEnv* jni, struct plumb_method_wish* wish) {
     applied_wish = plumb_method_wish_share(wish);
     if (before && plumb_metaspace_is_limited()) { /* what finds no room then has no hooks to be given back */
         set_open_wish(NULL);
-        change_what_is_loaded(jni, before, NULL, false);
+        end_what_is_loaded(jni, before, false);
         plumb_method_wish_release(before);
         before = NULL;
     }
@@ -247,7 +281,7 @@ void plumb_methods_follow(JNIEnv* jni) {
 
 void plumb_methods_end(JNIEnv* jni) {
     set_open_wish(NULL);
-    if (applied_wish) change_what_is_loaded(jni, applied_wish, NULL, false);
+    if (applied_wish) end_what_is_loaded(jni, applied_wish, false);
     plumb_class_marks_end();
     plumb_forget_hooked_at_load();
     if (applied_wish) {
@@ -266,13 +300,22 @@ void plumb_methods_came_unwanted(void) {
     plumb_came_unwanted(PLUMB_METHODS);
 }
 
+/* Where there was no room to give any back, it is tried less and less often: each looks at all classes. */
+static uint64_t next_try_ns, pause_ns;
+
 bool plumb_methods_are_left_over(void) {
-    return __atomic_load_n(&any_came_unwanted, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&any_came_unwanted, __ATOMIC_ACQUIRE) && plumb_monotonic_ns() >= next_try_ns;
 }
 
 void plumb_methods_end_left_over(JNIEnv* jni) {
+    enum { second_ns = 1000000000, longest_s = 1000 };
     __atomic_store_n(&any_came_unwanted, false, __ATOMIC_RELEASE);
-    change_what_is_loaded(jni, NULL, NULL, true);
+    const bool is_done = end_what_is_loaded(jni, NULL, true) != 0 || !plumb_metaspace_is_limited();
+    if (is_done || pause_ns < second_ns)
+        pause_ns = is_done ? 0 : second_ns;
+    else if (pause_ns < (uint64_t)longest_s * second_ns)
+        pause_ns *= 2;
+    next_try_ns = plumb_monotonic_ns() + pause_ns;
     plumb_known_methods_forget_unwanted();
 }
 

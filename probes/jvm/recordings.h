@@ -63,5 +63,7 @@ bool plumb_listeners_are(const struct plumb_listeners* listeners, uint32_t sessi
 enum { PLUMB_TIME_BITS = 52 };
 void plumb_see_recordings(uint32_t (*sessions_now)(void));
 uint32_t plumb_recordings_seen(uint32_t sessions, uint64_t time_ns);
+/* Of what begins: the same, for as long as a recording may last. */
+uint32_t plumb_recordings_seen_now(uint32_t sessions, uint64_t now_ns);
 
 #endif

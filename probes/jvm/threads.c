@@ -27,6 +27,7 @@ struct known_thread {
 enum { bucket_count = 512 };
 static struct known_thread* thread_buckets[bucket_count];
 static jfieldID eetop_field, tid_field, name_field; /* NULL: not known */
+static uintptr_t environment_offset;                /* of a JNIEnv in its thread; 0: not known */
 
 static uint32_t table_lock;
 static struct plumb_listeners listeners; /* of `told`; with the lock */
@@ -37,16 +38,30 @@ static size_t bucket_of(uintptr_t vm_thread) {
 
 static jfieldID field_of(JNIEnv* jni, jclass class, const char* name, const char* type) {
     const jfieldID field = class ? (*jni)->GetFieldID(jni, class, name, type) : NULL;
-    if ((*jni)->ExceptionCheck(jni)) (*jni)->ExceptionClear(jni);
+    if (!field) plumb_threw(jni);
     return field;
+}
+
+/* A JVM's thread has its JNIEnv in itself, always at the same place. */
+static void find_environment(JNIEnv* jni, jfieldID eetop) {
+    enum { furthest = 64 << 10 };
+    jthread current = NULL;
+    if (!eetop || (*plumb_jvm.jvmti)->GetCurrentThread(plumb_jvm.jvmti, &current) != JVMTI_ERROR_NONE ||
+        !current)
+        return;
+    const uintptr_t vm_thread = (uintptr_t)(*jni)->GetLongField(jni, current, eetop);
+    const uintptr_t offset = (uintptr_t)jni - vm_thread;
+    if (vm_thread != 0 && offset < furthest) __atomic_store_n(&environment_offset, offset, __ATOMIC_RELEASE);
+    (*jni)->DeleteLocalRef(jni, current);
 }
 
 bool plumb_threads_prepare(JNIEnv* jni) {
     const jclass class = (*jni)->FindClass(jni, "java/lang/Thread");
-    if ((*jni)->ExceptionCheck(jni)) (*jni)->ExceptionClear(jni);
+    if (!class) plumb_threw(jni);
     const jfieldID eetop = field_of(jni, class, "eetop", "J"), tid = field_of(jni, class, "tid", "J");
     const jfieldID name = field_of(jni, class, "name", "Ljava/lang/String;");
     plumb_vm_structs_prepare(plumb_jvm.jvmti);
+    find_environment(jni, eetop);
     __atomic_store_n(&name_field, name, __ATOMIC_RELEASE);
     __atomic_store_n(&tid_field, tid, __ATOMIC_RELEASE);
     __atomic_store_n(&eetop_field, eetop, __ATOMIC_RELEASE);
@@ -166,7 +181,7 @@ static uint32_t remember_thread(JNIEnv* jni, jthread thread, const struct thread
     known->vm = facts->vm;
     known->java_thread_id = facts->java_thread_id;
     known->object = (*jni)->NewWeakGlobalRef(jni, thread);
-    if ((*jni)->ExceptionCheck(jni)) (*jni)->ExceptionClear(jni);
+    if (!known->object) plumb_threw(jni);
     known->uses = 1;
     known->name_bytes = facts->name.text.bytes;
     if (known->name_bytes != 0) memcpy(known->name, facts->name.text.at, known->name_bytes);
@@ -323,10 +338,23 @@ void plumb_no_owner(struct plumb_owner* owner) {
     owner->name_bytes = 0;
 }
 
+uint64_t plumb_virtual_thread_id(JNIEnv* jni, jthread thread) {
+    if (!__atomic_load_n(&eetop_field, __ATOMIC_ACQUIRE) || read_field(jni, thread, &eetop_field) != 0)
+        return 0;
+    return read_field(jni, thread, &tid_field);
+}
+
+/* A virtual thread's is the one that carries it, which runs here. */
+static uintptr_t own_vm_thread(JNIEnv* jni, jthread thread) {
+    const uintptr_t own = (uintptr_t)read_field(jni, thread, &eetop_field);
+    const uintptr_t offset = __atomic_load_n(&environment_offset, __ATOMIC_ACQUIRE);
+    return own != 0 || offset == 0 ? own : (uintptr_t)jni - offset;
+}
+
 /* If it is the same word before and behind the look into the table, the thread that the table has is the owner. */
 void plumb_owner_of_pending(JNIEnv* jni, jthread thread, struct plumb_owner* owner) {
     enum { attempts = 3 };
-    const uintptr_t own = (uintptr_t)read_field(jni, thread, &eetop_field);
+    const uintptr_t own = own_vm_thread(jni, thread);
     for (int i = 0; i < attempts; i++) {
         plumb_no_owner(owner);
         const uintptr_t word = plumb_vm_pending_owner(own);

@@ -6,7 +6,17 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PENDING_MONITOR, OWNER, OS_THREAD, THREAD_ID, STACK_BASE, STACK_SIZE, FIELD_COUNT };
+enum {
+    PENDING_MONITOR,
+    OWNER,
+    OS_THREAD,
+    THREAD_ID,
+    STACK_BASE,
+    STACK_SIZE,
+    ARCHIVE_BASE,
+    ARCHIVE_TOP,
+    FIELD_COUNT
+};
 
 static struct plumb_vm_field vm_fields[FIELD_COUNT] = {
     [PENDING_MONITOR] = {"JavaThread", "_current_pending_monitor", NULL, false, false, 0},
@@ -15,6 +25,8 @@ static struct plumb_vm_field vm_fields[FIELD_COUNT] = {
     [THREAD_ID] = {"OSThread", "_thread_id", NULL, false, false, 0},
     [STACK_BASE] = {"JavaThread", "_stack_base", NULL, false, false, 0},
     [STACK_SIZE] = {"JavaThread", "_stack_size", NULL, false, false, 0},
+    [ARCHIVE_BASE] = {"MetaspaceObj", "_shared_metaspace_base", NULL, true, false, 0},
+    [ARCHIVE_TOP] = {"MetaspaceObj", "_shared_metaspace_top", NULL, true, false, 0},
 };
 static bool vm_owner_is_java_thread_id;
 static int own_memory = -1;
@@ -59,6 +71,15 @@ uintptr_t plumb_vm_pending_owner(uintptr_t own_vm_thread) {
     if (own_vm_thread == 0 || !are_known(PENDING_MONITOR, OWNER)) return 0;
     const uintptr_t monitor = load_word(own_vm_thread, PENDING_MONITOR);
     return monitor != 0 ? load_word(monitor, OWNER) : 0;
+}
+
+/* Up to JDK 23 a jmethodID is where the address of the JVM's own structure stands. */
+bool plumb_vm_is_in_archive(jmethodID method) {
+    uintptr_t its_own = 0;
+    if (own_memory < 0 || !are_known(ARCHIVE_BASE, ARCHIVE_TOP) ||
+        pread(own_memory, &its_own, sizeof(its_own), (off_t)(uintptr_t)method) != (ssize_t)sizeof(its_own))
+        return false;
+    return its_own >= load_word(0, ARCHIVE_BASE) && its_own < load_word(0, ARCHIVE_TOP);
 }
 
 bool plumb_vm_owner_is_java_thread_id(void) {

@@ -30,5 +30,7 @@ uintptr_t plumb_vm_pending_owner(uintptr_t own_vm_thread);
 
 /* That word is the owner's Thread.getId() instead (JDK 24 and newer). */
 bool plumb_vm_owner_is_java_thread_id(void);
+/* Whether a method is of a class that the JVM has from its class data archive. False: or it is not known. */
+bool plumb_vm_is_in_archive(jmethodID method);
 
 #endif

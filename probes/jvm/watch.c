@@ -19,20 +19,51 @@ static struct plumb_watch agent_watch;
 static bool jvm_is_ending, is_watching;
 static uint32_t followed; /* changes up to here */
 static __thread bool is_watcher;
+static bool turn_is_taken; /* who follows: one at a time */
+static bool is_refused;    /* the watcher can not become a Java thread */
 
 bool plumb_is_own_thread(void) {
     return is_watcher;
 }
 
-/* Its events are left out (plumb_is_own_thread). */
+static void take_turn(void) {
+    const struct timespec pause = {0, 2000000};
+    while (__atomic_exchange_n(&turn_is_taken, true, __ATOMIC_ACQUIRE))
+        nanosleep(&pause, NULL);
+}
+
+static void give_turn_back(void) {
+    __atomic_store_n(&turn_is_taken, false, __ATOMIC_RELEASE);
+}
+
+/* Its events are left out (plumb_is_own_thread). The JVM makes the Java thread by its constructor, in which a program's SecurityManager may
+ * refuse it: then whoever has the agent loaded once more, a Java thread, does it in its place. */
 static void follow_as_java_thread(void) {
     static char thread_name[] = "plumb-jvm";
     JavaVM* const vm = plumb_jvm.vm;
     JavaVMAttachArgs arguments = {JNI_VERSION_1_6, thread_name, NULL};
     JNIEnv* jni = NULL;
-    if ((*vm)->AttachCurrentThreadAsDaemon(vm, (void**)&jni, &arguments) != JNI_OK) return;
-    plumb_follow(jni, true);
-    (*vm)->DetachCurrentThread(vm);
+    take_turn();
+    const bool is_one = (*vm)->AttachCurrentThreadAsDaemon(vm, (void**)&jni, &arguments) == JNI_OK;
+    __atomic_store_n(&is_refused, !is_one, __ATOMIC_RELEASE);
+    if (is_one) {
+        plumb_follow(jni, true);
+        (*vm)->DetachCurrentThread(vm);
+    }
+    give_turn_back();
+}
+
+static void follow_in_its_place(void) {
+    JavaVM* const vm = plumb_jvm.vm;
+    void* jni = NULL;
+    if (!__atomic_load_n(&is_refused, __ATOMIC_ACQUIRE) ||
+        (*vm)->GetEnv(vm, &jni, JNI_VERSION_1_6) != JNI_OK || !jni)
+        return;
+    take_turn();
+    is_watcher = true;
+    if (plumb_is_to_follow()) plumb_follow(jni, true);
+    is_watcher = false;
+    give_turn_back();
 }
 
 static void* watch(void* unused) {
@@ -84,9 +115,10 @@ void plumb_have_it_followed(void) {
         if (!__atomic_load_n(&is_watching, __ATOMIC_ACQUIRE) ||
             __atomic_load_n(&jvm_is_ending, __ATOMIC_ACQUIRE) ||
             (int32_t)(__atomic_load_n(&followed, __ATOMIC_ACQUIRE) - wanted) >= 0)
-            return;
+            break;
         nanosleep(&pause, NULL);
     }
+    follow_in_its_place();
 }
 
 void plumb_end_watching(void) {

@@ -5,11 +5,12 @@
 import pathlib
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 from called_methods import Called, methods_words  # noqa: E402
-from class_file import old_constructor  # noqa: E402
+from class_file import old_constructor, reused_parameter  # noqa: E402
 from recorded_jvm import named, run, setUpModule, tearDownModule  # noqa: E402, F401
 
 
@@ -42,6 +43,68 @@ class LeftAlone(Called):
             }""", "Old*::*", "Program::go", options=("-Xverify:all",))
         self.assertEqual(told, {"go"})
         self.assertEqual(set(alone), {("Old45", "<init>"), ("Old49", "<init>")})
+
+    def test_a_parameter_that_is_used_again(self):
+        """Without frames, a handler is checked with what all of its range leaves there: the JVM would look for both classes."""
+        for version in (49, 50):
+            (self.folder / f"Old{version}.class").write_bytes(reused_parameter(f"Old{version}", version))
+        told, alone = self.check_same("""
+            class There { }
+            public class Program {
+                static int again(Object one, long wide, Object other) { one = other; return one == null ? 1 : 2; }
+                public static void main(String[] words) throws Exception {
+                    for (int version : new int[] {49, 50})
+                        System.out.println(Class.forName("Old" + version).getMethod("go", There.class, boolean.class).invoke(null, null, false));
+                    System.out.println(again(null, 1, ""));
+                }
+            }""", "Old*::*", "Program::again", options=("-Xverify:all",))
+        self.assertEqual((told, set(alone)), ({"again"}, {("Old49", "go"), ("Old50", "go")}))
+        self.assertIn("checked without frames", alone["Old49", "go"])
+
+    def test_a_loader_that_hands_nothing_on(self):
+        """It would be asked for the class that hooks call, by the first of them."""
+        source = """
+            import java.nio.file.*;
+            import java.util.*;
+            public class Program extends ClassLoader {
+                static void ours() { }
+                Program() { super(null); }
+                protected Class<?> loadClass(String name, boolean resolve) throws ClassNotFoundException {
+                    if (!Set.of("java.lang.Object", "java.lang.Runnable").contains(name)) throw new ClassNotFoundException("not allowed: " + name);
+                    return super.loadClass(name, resolve);
+                }
+                public static void main(String[] words) throws Exception {
+                    byte[] bytes = Files.readAllBytes(Path.of(System.getProperty("java.class.path"), "Script.class"));
+                    var maker = new Program().defineClass("Script", bytes, 0, bytes.length).getDeclaredConstructor();
+                    maker.setAccessible(true);
+                    Runnable script = (Runnable)maker.newInstance();
+                    for (String word : words) { // attached to
+                        System.out.println(word);
+                        System.in.read();
+                    }
+                    script.run();
+                    ours();
+                    System.out.println("ran");
+                }
+            }
+            class Script implements Runnable {
+                public Script() { }
+                public void run() { }
+            }"""
+        told, alone = self.check_same(source, "Script::run", "Program::ours")
+        self.assertEqual((told, set(alone)), ({"ours"}, {("Script", "")}))
+        self.assertIn("java.lang.PlumbMethods", alone["Script", ""])
+        self.assertEqual({each["pattern"]: (each["methods"], each["left_alone"]) for each in named(self.events(), "method_pattern")},
+                         {"Script::run": (0, 1), "Program::ours": (1, 0)})
+        server = subprocess.Popen(["java", "-Xmx64m", "-cp", self.folder, "Program", "ready"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True)
+        self.addCleanup(server.stdout.close)
+        self.addCleanup(server.stderr.close)
+        self.assertEqual(server.stdout.readline(), "ready\n")
+        recorder = self.attach_begin(server, *methods_words("Script::run", "Program::ours"), "-e", "jvm:method_*", seconds=1)
+        self.finish(server, "ran\n")
+        recorder.communicate(timeout=60)
+        self.assertEqual({(each["class_name"], each["method"]) for each in named(self.events(), "method_left_alone")}, {("Script", "run")})
 
     def test_a_finalizer_that_does_nothing(self):
         """The JVM makes objects of such a class as if there were none."""
@@ -105,6 +168,50 @@ class LeftAlone(Called):
             self.assertEqual((server.poll(), status), (None, 0), errors)
         reasons = [each["reason"] for each in named(self.events(), "method_left_alone")]
         self.assertTrue([reason for reason in reasons if "room for classes" in reason])
+        self.finish(server, "")
+
+    def test_hooks_that_can_not_be_given_back(self):
+        """Of classes that were loaded with them: as they were, they would take more than half of what the program has for classes."""
+        (self.folder / "Kept.java").write_text("public class Kept { public static int go(int value) { return value + 1; } %s }" % " ".join(
+            f"int other{i}(int value) {{ return value * {i} + {i} / 7; }}" for i in range(40)))
+        (self.folder / "Keeping.java").write_text("""
+            import java.nio.file.*;
+            import java.util.*;
+            public class Keeping extends ClassLoader {
+                Class<?> define(byte[] bytes) { return defineClass("Kept", bytes, 0, bytes.length); }
+                public static void main(String[] words) throws Exception {
+                    byte[] bytes = Files.readAllBytes(Path.of(words[0], "Kept.class"));
+                    List<java.lang.reflect.Method> kept = new ArrayList<>();
+                    System.out.println("ready");
+                    System.in.read();
+                    for (int i = 0; i < 1000; i++)
+                        kept.add(new Keeping().define(bytes).getDeclaredMethod("go", int.class));
+                    for (var go : kept) go.invoke(null, 1);
+                    System.out.println("called");
+                    System.in.read();
+                    for (var go : kept) go.invoke(null, 1);
+                    System.out.println("done");
+                }
+            }""")
+        subprocess.run(["javac", "-d", self.folder, self.folder / "Kept.java", self.folder / "Keeping.java"], check=True, timeout=300)
+        (self.folder / "kept").mkdir()
+        (self.folder / "Kept.class").rename(self.folder / "kept/Kept.class")
+        server = subprocess.Popen(["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:MaxMetaspaceSize=24m", "-XX:+ExitOnOutOfMemoryError", "-cp", self.folder,
+                                   "Keeping", self.folder / "kept"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(server.stdout.close)
+        self.addCleanup(server.stderr.close)
+        self.assertEqual(server.stdout.readline(), "ready\n")
+        recorder = self.attach_begin(server, *methods_words("Kept::go"), "-e", "jvm:method_*", seconds=0.5)
+        server.stdin.write("\n")
+        server.stdin.flush()
+        self.assertEqual(server.stdout.readline(), "called\n")
+        self.attach_end(recorder)
+        self.assertGreater(len(named(self.events(), "method_exit")), 300)
+        time.sleep(1)  # the hooks are given back
+        server.stdin.write("\n")
+        server.stdin.flush()
+        self.assertEqual(server.stdout.readline(), "done\n")
+        time.sleep(1)  # what was left over is tried
         self.finish(server, "")
 
     def test_classes_that_go_while_they_are_looked_at(self):
