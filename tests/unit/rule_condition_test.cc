@@ -3,6 +3,7 @@
  * language means, for random events and conditions; what no controller would write harms nobody; and what never can hold. */
 #include "consumerd/control/rule_condition.h"
 #include "libtrace/condition/tests.h"
+#include "libtrace/sanitizers.h"
 #include "tests/support/random_condition.h"
 
 #include <gtest/gtest.h>
@@ -96,8 +97,14 @@ unsigned compare(Random& random, ProgramPlace& place, const MakeText& make_text)
     return held;
 }
 
+#ifdef PLUMB_SANITIZED
+constexpr unsigned slower = 6;
+#else
+constexpr unsigned slower = 1;
+#endif
+
 TEST(RuleCondition, SaysWhatTheLanguageMeans) {
-    constexpr unsigned conditions = 120'000;
+    constexpr unsigned conditions = 120'000 / slower;
     Random random(20261127);
     ProgramPlace place(16384);
     unsigned held = 0;
@@ -136,7 +143,7 @@ std::string simple_condition(Random& random, const RandomEvent& event, unsigned 
 }
 
 TEST(RuleCondition, IsTheSameAsARowOfTests) {
-    constexpr unsigned conditions = 60'000;
+    constexpr unsigned conditions = 60'000 / slower;
     Random random(271126);
     ProgramPlace place(16384);
     unsigned held = 0, rows = 0;
