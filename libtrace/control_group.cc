@@ -70,21 +70,30 @@ private:
     bool is_lost_ = false, is_over_ = false;
 };
 
-void look_at_own_group() {
-    if (own.is_looked_at) return;
-    own.is_looked_at = true;
-    own.depth = depth_unknown;
+bool read_group(const char* name_space, const char* group_path, OwnGroup& group) {
+    group.depth = depth_unknown;
     struct stat info;
-    own.name_space =
-        sys::status_of("/proc/self/ns/cgroup", &info) == 0 ? static_cast<uint32_t>(info.st_ino) : 0;
-    const OpenFile file("/proc/self/cgroup", O_RDONLY);
-    if (own.name_space == 0 || file.number() < 0) return;
-    GroupReader reader(own);
+    if (sys::status_of(name_space, &info) != 0) return false;
+    group.name_space = static_cast<uint32_t>(info.st_ino);
+    const OpenFile file(group_path, O_RDONLY);
+    GroupReader reader(group);
     char text[256];
     long bytes;
     while (!reader.is_over() && (bytes = sys::read(file.number(), text, sizeof(text))) > 0)
         for (long i = 0; i < bytes && !reader.is_over(); i++)
             reader.take(text[i]);
+    return group.depth != depth_unknown;
+}
+
+// The process's, or if its first thread has ended, of which the kernel shows no namespaces then, this thread's. Who does not see it any
+// more, behind a chroot(), is still where it was.
+void look_at_own_group() {
+    static OwnGroup seen;
+    if (own.is_looked_at) return;
+    if (read_group("/proc/self/ns/cgroup", "/proc/self/cgroup", seen) ||
+        read_group("/proc/thread-self/ns/cgroup", "/proc/thread-self/cgroup", seen) || own.name_space == 0)
+        own = seen;
+    own.is_looked_at = true;
 }
 
 } // namespace

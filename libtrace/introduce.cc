@@ -241,6 +241,7 @@ public:
             entry.base = mapping.start;
             path_bytes_ = copy_path(entry.path, mapping.path, mapping.path_bytes);
             first_end_ = mapping.end;
+            inode_ = mapping.inode;
             current_ = true;
         }
         entry.bytes = mapping.end - entry.base;
@@ -251,14 +252,15 @@ public:
 
     void finish() {
         plumb_entry_object& entry = object_entry.fixed;
-        if (current_ && executable_) tell(hash_path(entry.path, path_bytes_));
+        // A file that was built anew is another one, under the same path.
+        if (current_ && executable_) tell(hash_path(entry.path, path_bytes_) ^ inode_ * 0x9e3779b97f4a7c15u);
         current_ = executable_ = false;
     }
 
 private:
-    void tell(uint64_t path_hash) {
+    void tell(uint64_t file_hash) {
         plumb_entry_object& entry = object_entry.fixed;
-        const bool is_new = !known_objects.has(entry.base, path_hash);
+        const bool is_new = !known_objects.has(entry.base, file_hash);
         const uint32_t sessions = is_new ? told_all_ | told_new_ : told_all_;
         if (sessions == 0) return;
         look_at_headers(entry.base, first_end_ - entry.base, entry);
@@ -267,7 +269,7 @@ private:
             if ((sessions >> s & 1) != 0) add_entry(attachments[s], entry.entry, bytes);
         }
         // Last: a child that another thread forks in between knows nothing of it, and tells it itself.
-        if (is_new) known_objects.add(entry.base, entry.base + entry.bytes, path_hash);
+        if (is_new) known_objects.add(entry.base, entry.base + entry.bytes, file_hash);
     }
 
     // What begins at the file's start is the next image, or reads the file as data, also where there is no gap. In an image whose
@@ -288,7 +290,7 @@ private:
     bool is_first_page_ = false; // of the file, and nothing else, was the last mapping
     char permissions_[4] = {};   // of the last mapping
     size_t path_bytes_ = 0;
-    uint64_t first_end_ = 0;
+    uint64_t first_end_ = 0, inode_ = 0;
 };
 
 void introduce_objects(uint32_t told_all, uint32_t told_new) {
@@ -298,9 +300,8 @@ void introduce_objects(uint32_t told_all, uint32_t told_new) {
     known_objects.begin_look();
     ObjectList objects(told_all, told_new);
     size_t used = 0;
-    for (;;) {
-        const long got = sys::read(maps.number(), buffer + used, sizeof(buffer) - 1 - used);
-        if (got <= 0) break;
+    long got;
+    while ((got = sys::read(maps.number(), buffer + used, sizeof(buffer) - 1 - used)) > 0) {
         used += static_cast<size_t>(got);
         size_t line = 0;
         for (size_t i = 0; i < used; i++) {
@@ -318,6 +319,7 @@ void introduce_objects(uint32_t told_all, uint32_t told_new) {
         used -= line;
     }
     objects.finish();
+    if (got == 0) known_objects.end_look();
 }
 
 uint32_t usable_sessions() {
@@ -429,7 +431,9 @@ void introduce_process(Attachment& attachment, bool with_objects) {
     add_entry(attachment, entry.entry,
               entry_bytes(sizeof(entry), offsetof(plumb_entry_process, executable), path_bytes));
     const uint32_t own = 1u << (&attachment - attachments);
-    if (with_objects) introduce_objects(own, usable_sessions() & ~own); // what is known to one is to all
+    // As the first process of a new namespace, it is nobody's child for who reads this.
+    if (with_objects || entry.parent_process_id == 0)
+        introduce_objects(own, usable_sessions() & ~own); // what is known to one is to all
 }
 
 void introduce_new_objects() {

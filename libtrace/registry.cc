@@ -7,6 +7,7 @@
 
 #include "condition/program.h"
 #include "context/context.h"
+#include "context/object_mark.h"
 #include "count/link.h"
 
 #include <plumb/abi/context.h>
@@ -425,6 +426,7 @@ extern "C" __attribute__((visibility("default"))) void plumb_unregister_object(p
         return;
     }
     if (runtime.process_id != sys::process_id()) return; // a child of vfork: all of this is its parent's
+    context::forget_object_marks();
     unregister(*object);
     // Another thread may be in the middle of an update, which does all of this by itself.
     const bool was_never_traced =

@@ -60,9 +60,10 @@ uint64_t hash_of(const char* name, uint32_t bytes) {
     return hash ^ hash >> 32;
 }
 
-// Never 0, as functions never are.
-uint64_t key_of(uint64_t function, uint32_t epoch) {
-    return function ^ uint64_t { epoch } << 8;
+// Of a forked child, all sessions have one epoch. Never 0, as functions never are.
+uint64_t key_of(uint64_t function, uint32_t session) {
+    const uint32_t epoch = load_relaxed(attachments[session].epoch);
+    return function ^ uint64_t { epoch } << 8 ^ uint64_t { session } << 40;
 }
 
 void add_name(Attachment& attachment, uint64_t function, const char* name, uint32_t bytes) {
@@ -92,8 +93,7 @@ __attribute__((noinline)) void tell(uint32_t session, uint64_t function, const c
     {
         const Guard guard(self.id != 0 ? self.id : runtime.process_id, false);
         Attachment& attachment = attachments[session];
-        if (guard.held() && load_seq_cst(attachment.usable) != 0 &&
-            told.add(key_of(function, attachment.epoch)))
+        if (guard.held() && load_seq_cst(attachment.usable) != 0 && told.add(key_of(function, session)))
             add_name(attachment, function, name, bytes);
     }
     if (!writers_are_wiped() && is_last_of_update()) request_update_within();
@@ -104,8 +104,7 @@ __attribute__((noinline)) void tell(uint32_t session, uint64_t function, const c
 uint64_t name_frame(uint32_t session, const char* function, uint32_t bytes, uint32_t line) {
     if (bytes > name_bytes_max) bytes = name_bytes_max;
     const uint64_t number = PLUMB_FRAME_OF(hash_of(function, bytes), 0);
-    if (!told.has(key_of(number, load_relaxed(attachments[session].epoch))))
-        tell(session, number, function, bytes);
+    if (!told.has(key_of(number, session))) tell(session, number, function, bytes);
     return number | (line < PLUMB_FRAME_LINES ? line : 0);
 }
 

@@ -51,12 +51,15 @@ class ControlGroups(TracedProgramTest):
     # Says that it is there, then traces as often as each line of its input says, and says when that is done.
     PROGRAM = r"""
 #include <plumb/tracepoint.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 PLUMB_EVENT(group, step, (u64, number))
-int main(int count, char** arguments) {
+static void* step(void* first) {
     unsigned long from = 0, times;
-    (void)count;
-    if (arguments[1]) sscanf(arguments[1], "%lu", &from);
+    if (first) sscanf(first, "%lu", &from);
+    if (getenv("FIRST_THREAD_ENDS")) usleep(100000);
     puts("there");
     fflush(stdout);
     while (scanf("%lu", &times) == 1) {
@@ -64,6 +67,14 @@ int main(int count, char** arguments) {
         puts("done");
         fflush(stdout);
     }
+    exit(0);
+}
+int main(int count, char** arguments) {
+    pthread_t thread;
+    (void)count;
+    if (!getenv("FIRST_THREAD_ENDS")) step(arguments[1]);
+    pthread_create(&thread, NULL, step, arguments[1]);
+    pthread_exit(NULL);
 }
 """
 
@@ -122,7 +133,7 @@ int main(int count, char** arguments) {
     def wait_until_on(self, process):
         """It maps the channel, and reads what it is told behind that."""
         deadline = time.monotonic() + 20
-        while "/channel-" not in Path(f"/proc/{process.pid}/maps").read_text():
+        while not any("/channel-" in path.read_text() for path in Path(f"/proc/{process.pid}/task").glob("*/maps")):
             self.assertLess(time.monotonic(), deadline, "it was not told")
             time.sleep(0.02)
 
@@ -156,6 +167,21 @@ int main(int count, char** arguments) {
         self.step(outside, 3)
         self.summary(recorder)
         self.expect((0, 3))
+
+    def test_who_has_no_first_thread_any_more(self):
+        """Of which the kernel shows no namespaces then: it is recorded on, and can be attached to."""
+        inside = self.start(self.inner, 0)
+        ended = self.start(self.inner, 100, "env", "FIRST_THREAD_ENDS=1")
+        recorder = self.record("--cgroup", self.outer, on=ended)
+        self.wait_until_on(inside)
+        self.step(ended, 3)
+        other = subprocess.run([PLUMB, "record", "-q", "-p", str(ended.pid), "--duration", "200ms", "-o", f"{self.trace}-other"], text=True,
+                               capture_output=True, timeout=60, check=False)
+        self.assertEqual(other.returncode, 0, other.stderr)
+        self.step(ended, 3)
+        self.step(inside, 2)
+        self.assertEqual(self.summary(recorder)["unreachable"], [])
+        self.expect((0, 2), (100, 6))
 
     def test_several_and_executables(self):
         shutil.copy2(self.program, self.folder / "named")
@@ -215,7 +241,9 @@ int main(int count, char** arguments) {
     def test_those_that_begin_later_in_a_namespace(self):
         """The first one there is told, and what it missed is said; the next ones know at once."""
         recorder = self.record("--cgroup", self.outer, on=self.start(self.outer, 1000))
+        os.kill(recorder.pid, signal.SIGSTOP)  # which sees it when it runs already
         first = self.start(self.inner, 0, *IN_NAMESPACE)
+        os.kill(recorder.pid, signal.SIGCONT)
         self.wait_until_on(first)
         next_one = self.start(self.inner, 100, "nsenter", "-t", str(first.pid), "--cgroup")
         self.step(next_one, 5)

@@ -2,31 +2,20 @@
 # cmake-once
 """Functions of call stacks, and locks, are named by what was loaded when it happened: in the program before an exec(), in a child
 that was forked before its parent loaded something else at the same place; and not by a file that is no longer the one that ran."""
-import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from named_stacks import GLUE, HEAD, WithNames  # noqa: E402
 from recorded_program import PLUMB, leave_out_if_sanitized  # noqa: E402
-from traced_program import BUILD, SOURCE, compile_traced  # noqa: E402
+from traced_program import BUILD, compile_traced  # noqa: E402
 
 STAND_INS = BUILD / "probes/lttng/lttng"
 
-HEAD = """
-#define _GNU_SOURCE
-#include <plumb/tracepoint.h>
-#include <dlfcn.h>
-#include <pthread.h>
-#include <sys/wait.h>
-#include <unistd.h>
-PLUMB_EVENT(then, hit, (string, place))
-"""
 # A daemon, whose parent has ended when it says first who it is.
 DAEMON = HEAD + """
 static void be_late(void) { usleep(300000); }
@@ -119,25 +108,6 @@ LTTNG_UST_TRACEPOINT_EVENT(then, hit, LTTNG_UST_TP_ARGS(const char*, place), LTT
 """
 
 
-class WithNames(unittest.TestCase):
-    def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="plumb-test-"))
-        self.addCleanup(shutil.rmtree, self.folder)
-        self.trace = self.folder / "trace"
-
-    def record(self, *command):
-        done = subprocess.run([PLUMB, "record", "-q", "--force", "--context", "callstack", "-o", self.trace, "--", *map(str, command)],
-                              capture_output=True, text=True, timeout=120, check=False)
-        self.assertEqual(done.returncode, 0, done.stderr)
-
-    def stacks(self):
-        """Of each event, what it says of its place, and the functions from main() on."""
-        shown = subprocess.run([PLUMB, "view", "--json", self.trace], capture_output=True, text=True, timeout=60, check=True)
-        self.errors = shown.stderr
-        return [(event["fields"]["place"], [name.split("+0x")[0] for name in event["callstack"]])
-                for event in map(json.loads, shown.stdout.splitlines())]
-
-
 class NamesThen(WithNames):
     def test_of_the_program_before_exec(self):
         for options in (("-no-pie",), ("-pie", "-fPIE")):
@@ -213,13 +183,11 @@ class OfPlugins(WithNames):
 
     def test_in_each_session_that_is_told_of_them(self):
         """The second one has nothing to do with the program until the first of them is loaded."""
-        glue = [f"-I{SOURCE}/include", BUILD / "tp-async/CMakeFiles/tp-async.dir/tp-async.cc.o", f"-L{BUILD}/libtrace", "-lplumb",
-                f"-Wl,-rpath,{BUILD}/libtrace"]
         head = "#include <plumb/tracepoint.h>\nPLUMB_EVENT(%s, hit, (string, place))\n"
         (self.folder / "stays.c").write_text(head % "stays" + 'void go(void) { plumb_trace(stays, hit, ""); }')
-        subprocess.run(["cc", "-O2", "-shared", "-fPIC", self.folder / "stays.c", *map(str, glue), "-o", self.folder / "stays.so"],
+        subprocess.run(["cc", "-O2", "-shared", "-fPIC", self.folder / "stays.c", *map(str, GLUE), "-o", self.folder / "stays.so"],
                        check=True)
-        plugins = self.plugins(glue, head=head % "then", trace='plumb_trace(then, hit, "%(name)s")')
+        plugins = self.plugins(GLUE, head=head % "then", trace='plumb_trace(then, hit, "%(name)s")')
         other = self.folder / "other"
         done = subprocess.run([PLUMB, "record", "-q", "--context", "callstack", "-e", "then:*", "-o", other, "--", PLUMB, "record", "-q",
                                "--context", "callstack", "-e", "then:*", "-e", "stays:*", "-o", self.trace, "--", self.program(),
