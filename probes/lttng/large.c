@@ -96,13 +96,12 @@ void large_give_back(struct taken* taken) {
     plumb_scratch_release(large_payload(taken));
 }
 
-void large_keep_own(void) {
-    const uint32_t process = own_process();
+void large_keep_own(uint32_t called_before) {
     for (uint32_t i = 0; i < large_count; i++) {
         struct taken* const taken = __atomic_load_n(&large_records[i], __ATOMIC_ACQUIRE);
         if (taken == NULL) continue;
         const struct large_owner* const owner = owner_of(taken);
-        const bool began_here = owner->process != 0 && owner->process == process;
+        const bool began_here = owner->process != 0 && owner->process == called_before;
         if (!began_here && owner->reader != lttng_ust_urcu_reader) take_back_one(taken);
     }
 }

@@ -23,8 +23,9 @@ struct large_owner {
 struct taken* large_take(void);
 void large_begin(struct taken* taken, struct ust_context* context);
 void large_give_back(struct taken* taken);
-/* In a forked child: there are no other threads but those that were begun there. */
-void large_keep_own(void);
+/* In a forked child: there are no other threads but those that were begun there, in a process that was called so by then; 0: there are none
+ * of those. */
+void large_keep_own(uint32_t called_before);
 
 static inline unsigned char* large_payload(struct taken* taken) {
     return (unsigned char*)taken - LARGE_RECORD_AT;

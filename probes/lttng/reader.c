@@ -63,21 +63,28 @@ static struct reader* new_group(struct reader** place) {
  * is there. */
 struct thread_question {
     uint32_t thread_id;
-    pid_t process;
+    uint32_t process;
     bool is_gone;
 };
+
+/* A child in a new process-id namespace may have the very number of its parent, which is the first process of another one. */
+static uint32_t forks;
+enum { PROCESS_BITS = 22 };
+static uint32_t process_called(pid_t number) {
+    return (uint32_t)number | __atomic_load_n(&forks, __ATOMIC_RELAXED) << PROCESS_BITS;
+}
 
 static void ask_for_thread(void* asked) {
     struct thread_question* const question = asked;
     const pid_t self = getpid();
     const int error = errno;
-    question->is_gone =
-        question->process == self && syscall(SYS_tgkill, self, question->thread_id, 0) != 0 && errno == ESRCH;
+    question->is_gone = question->process == process_called(self) &&
+                        syscall(SYS_tgkill, self, question->thread_id, 0) != 0 && errno == ESRCH;
     errno = error;
 }
 
 bool is_thread_gone(uint32_t its_process, uint32_t thread_id) {
-    struct thread_question question = {thread_id, (pid_t)its_process, false};
+    struct thread_question question = {thread_id, its_process, false};
     if (thread_id != 0 && its_process != 0) plumb_with_permit(ask_for_thread, &question);
     return question.is_gone;
 }
@@ -92,7 +99,7 @@ bool is_gone(const struct reader* reader) {
 }
 
 static void ask_for_process(void* to) {
-    *(uint32_t*)to = (uint32_t)getpid();
+    *(uint32_t*)to = process_called(getpid());
 }
 
 uint32_t own_process(void) {
@@ -122,6 +129,14 @@ static bool take_again(struct reader* reader) {
     return (there == 0 || was_left_by(reader, there)) && take_from(reader, there);
 }
 
+/* Whether it still is its owner's place, and not one that was left meanwhile (leave_place()), perhaps for others to take. */
+static bool keeps_place(struct reader* reader, uintptr_t self) {
+    uintptr_t there = 0;
+    return __atomic_load_n(&reader->owner, __ATOMIC_ACQUIRE) == self ||
+           __atomic_compare_exchange_n(&reader->owner, &there, self, false, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_RELAXED);
+}
+
 /* Of all groups that there are, before there is one more. */
 static struct reader* take_over_place(uintptr_t self) {
     for (uint32_t g = 0; g < GROUP_COUNT; g++) {
@@ -143,7 +158,8 @@ static struct reader* take_place(uintptr_t self) {
         struct reader* const group = __atomic_load_n(&reader_groups[g], __ATOMIC_ACQUIRE);
         if (group == NULL) break;
         for (uint32_t i = 0; i < GROUP_READERS; i++)
-            if (__atomic_load_n(&group[i].owner, __ATOMIC_RELAXED) == self && take_again(&group[i]))
+            if (__atomic_load_n(&group[i].owner, __ATOMIC_RELAXED) == self && take_again(&group[i]) &&
+                keeps_place(&group[i], self))
                 return &group[i];
     }
     for (uint32_t g = 0; g < GROUP_COUNT; g++) {
@@ -351,29 +367,52 @@ UST_EXPORT void lttng_ust_urcu_synchronize_rcu(void) {
 /* ---- fork ---- */
 
 /* A thread that has begun here may be called as the one was whose place it is, since the C library hands stacks on: it must not take the
- * place again before it is free. */
-static void leave_place(struct reader* reader) {
+ * place again before it is free, and one that it has taken just now, under its own number, is not left. `there`: the number that the place
+ * bore. */
+static void leave_place(struct reader* reader, uint32_t there) {
     enum { being_left = 1 }; /* no thread is called so */
+    if (!__atomic_compare_exchange_n(&reader->thread_id, &there, 0, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED))
+        return;
     __atomic_store_n(&reader->owner, being_left, __ATOMIC_SEQ_CST);
-    reader->thread_id = 0;
     reader->process = 0;
     reader->calls = 0;
     room_forget(reader);
     __atomic_store_n(&reader->owner, 0, __ATOMIC_RELEASE);
 }
 
-/* Whether it is a thread of the parent's. Handlers of others' may have begun threads here already: such a one says so before it is in
- * a tracepoint, and takes a place that nobody was in. */
+/* What this process was called by threads that handlers of others' had begun here before ours ran; 0: as its parent's. */
+static uint32_t parent_process, called_before;
+
+/* Whether it is a thread of the parent's. A thread that began here says so before it is in a tracepoint, and takes a place that nobody
+ * was in. */
 static bool was_left_in_parent(const struct reader* reader, uint32_t self) {
     const bool is_inside = (__atomic_load_n(&reader->calls, __ATOMIC_ACQUIRE) & READER_DEPTH_MASK) != 0;
     const uint32_t its_process = __atomic_load_n(&reader->process, __ATOMIC_ACQUIRE);
     if (reader->owner == 0 || reader == lttng_ust_urcu_reader) return false;
-    return its_process != 0 ? its_process != self : is_inside;
+    return its_process != 0 ? its_process != self && its_process != called_before : is_inside;
+}
+
+static void keep_or_leave(struct reader* reader, uint32_t self) {
+    const uint32_t there = __atomic_load_n(&reader->thread_id, __ATOMIC_ACQUIRE);
+    uint32_t before = called_before;
+    if (was_left_in_parent(reader, self))
+        leave_place(reader, there);
+    else if (before != 0)
+        __atomic_compare_exchange_n(&reader->process, &before, self, false, __ATOMIC_RELEASE,
+                                    __ATOMIC_RELAXED);
+}
+
+static void note_parent(void) {
+    parent_process = own_process();
 }
 
 static void keep_places_of_child(void) {
+    const uint32_t before = own_process();
+    called_before = before != parent_process ? before : 0;
+    __atomic_add_fetch(&forks, 1, __ATOMIC_RELAXED);
     const uint32_t self = own_process();
-    large_keep_own();
+    large_keep_own(called_before);
     if (lttng_ust_urcu_reader != NULL && lttng_ust_urcu_reader != &nobody) {
         lttng_ust_urcu_reader->thread_id = own_thread_id();
         lttng_ust_urcu_reader->process = self;
@@ -382,11 +421,11 @@ static void keep_places_of_child(void) {
         struct reader* const group = __atomic_load_n(&reader_groups[g], __ATOMIC_ACQUIRE);
         if (group == NULL) break;
         for (uint32_t i = 0; i < GROUP_READERS; i++)
-            if (was_left_in_parent(&group[i], self)) leave_place(&group[i]);
+            keep_or_leave(&group[i], self);
     }
 }
 
 __attribute__((constructor(101))) static void follow_forks(void) {
     first_thread = pthread_self();
-    pthread_atfork(NULL, NULL, keep_places_of_child);
+    pthread_atfork(note_parent, NULL, keep_places_of_child);
 }

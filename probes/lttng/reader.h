@@ -95,7 +95,7 @@ bool is_inside_itself(struct going going);
 /* This thread's, without a system call; 0: not known. */
 uint32_t own_thread_id(void);
 
-/* Whose threads these are; 0: it may not be asked. */
+/* Whose threads these are: the process's number, and how often it was forked; 0: it may not be asked. */
 uint32_t own_process(void);
 
 /* Whether the thread that had this number in that process has certainly ended; 0: it is not known. */
