@@ -241,7 +241,8 @@ int main(int count, char** arguments) {
     def test_those_that_begin_later_in_a_namespace(self):
         """The first one there is told, and what it missed is said; the next ones know at once."""
         recorder = self.record("--cgroup", self.outer, on=self.start(self.outer, 1000))
-        os.kill(recorder.pid, signal.SIGSTOP)  # which sees it when it runs already
+        time.sleep(0.5)  # it has begun: who comes before that misses nothing
+        os.kill(recorder.pid, signal.SIGSTOP)  # and sees it when it runs already
         first = self.start(self.inner, 0, *IN_NAMESPACE)
         os.kill(recorder.pid, signal.SIGCONT)
         self.wait_until_on(first)
