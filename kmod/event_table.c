@@ -208,7 +208,8 @@ notrace void plumb_record(const struct plumb_module_event *event, const void *pa
 
 		if (!plumb_enter(&writing, active))
 			continue;
-		plumb_put_payload(&writing, active->id, payload, bytes);
+		if (plumb_is_wanted(active, payload, bytes))
+			plumb_put_payload(&writing, active->id, payload, bytes);
 		plumb_leave(&writing);
 	}
 	preempt_enable_notrace();

@@ -58,7 +58,15 @@ static const struct call_probe *probe_of(const struct plumb_kernel_calls *calls,
 	return smp_load_acquire(&calls->probes[when][array_index_nospec(number, NR_syscalls)]);
 }
 
-/* The texts that could not be read. */
+/* Of a text that is still to come nobody can say whether it is wanted. */
+static bool is_wanted(const struct call_probe *probe, const u8 *payload, size_t bytes, u32 unread)
+{
+	const struct plumb_filter *filter = probe->active.filter;
+
+	return plumb_is_wanted(&probe->active, payload, bytes) || (unread && plumb_tests_texts(filter));
+}
+
+/* The texts that could not be read, of what is wanted. */
 static u32 record(const struct call_probe *probe, struct pt_regs *regs)
 {
 	struct plumb_writing writing;
@@ -68,7 +76,10 @@ static u32 record(const struct call_probe *probe, struct pt_regs *regs)
 	if (!raw)
 		return 0;
 	plumb_fetch(&fetching, probe->request.fetches, probe->request.fetch_count, regs);
-	plumb_put_payload(&writing, probe->active.id, raw, fetching.to - raw);
+	if (is_wanted(probe, raw, fetching.to - raw, fetching.unread))
+		plumb_put_payload(&writing, probe->active.id, raw, fetching.to - raw);
+	else
+		fetching.unread = 0;
 	plumb_leave(&writing);
 	return fetching.unread;
 }
@@ -174,7 +185,7 @@ static int switch_on(struct plumb_kernel_calls *calls, enum when when)
 }
 
 int plumb_add_kernel_call(struct plumb_kernel_calls **calls, struct plumb_kernel_channel_state *channel,
-			  const struct plumb_kernel_probe *request)
+			  const struct plumb_kernel_probe *request, const struct plumb_filter *filter)
 {
 	const enum when when = request->flags & PLUMB_PROBE_LATE	? CALL_LATE
 			       : request->flags & PLUMB_PROBE_RETURN	? CALL_EXIT
@@ -198,6 +209,7 @@ int plumb_add_kernel_call(struct plumb_kernel_calls **calls, struct plumb_kernel
 		return -ENOMEM;
 	probe->active.channel = channel;
 	probe->active.id = request->event_id;
+	probe->active.filter = filter;
 	probe->request = *request;
 	smp_store_release(&(*calls)->probes[when][request->offset], probe);
 	return 0;

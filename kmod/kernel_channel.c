@@ -41,6 +41,7 @@ struct plumb_ring {
 	bool is_reserving;                  /* a writer is about to move `reserved` */
 	atomic64_t missed;                  /* by probes, meanwhile */
 	u8 *raw;                            /* PLUMB_NESTING_MAX times PLUMB_RAW_BYTES */
+	u8 *filtering;                      /* as many; NULL: no event has a filter */
 };
 
 struct plumb_kernel_channel_state {
@@ -246,6 +247,11 @@ void *plumb_enter(struct plumb_writing *writing, const struct plumb_active_event
 }
 NOKPROBE_SYMBOL(plumb_enter);
 
+u8 *plumb_filtering_room(const struct plumb_writing *writing)
+{
+	return writing->ring->filtering + writing->level * PLUMB_RAW_BYTES;
+}
+
 static nokprobe_inline void tell_readers(struct plumb_ring *ring)
 {
 	struct plumb_kernel_channel_state *channel = ring->channel;
@@ -392,6 +398,27 @@ static int get_pages(struct plumb_kernel_channel_state *channel, struct address_
 	return channel->header ? 0 : -ENOMEM;
 }
 
+static u8 *alloc_room(int cpu)
+{
+	return kvmalloc_node(PLUMB_NESTING_MAX * PLUMB_RAW_BYTES, GFP_KERNEL_ACCOUNT, cpu_to_node(cpu));
+}
+
+int plumb_make_filtering_room(struct plumb_kernel_channel_state *channel)
+{
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		struct plumb_ring *ring = per_cpu_ptr(channel->rings, cpu);
+
+		if (!ring->raw || ring->filtering)
+			continue;
+		ring->filtering = alloc_room(cpu);
+		if (!ring->filtering)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 static int make_rings(struct plumb_kernel_channel_state *channel, const struct plumb_channel_header *header)
 {
 	u8 *bytes = (u8 *)channel->header;
@@ -406,7 +433,7 @@ static int make_rings(struct plumb_kernel_channel_state *channel, const struct p
 		ring->channel = channel;
 		if (cpu >= header->ring_count) /* not a CPU of this machine, as yet: it has no ring */
 			continue;
-		ring->raw = kvmalloc_node(PLUMB_NESTING_MAX * PLUMB_RAW_BYTES, GFP_KERNEL_ACCOUNT, cpu_to_node(cpu));
+		ring->raw = alloc_room(cpu);
 		if (!ring->raw)
 			return -ENOMEM;
 		ring->data = bytes + header->data_offset + cpu * header->ring_bytes;
@@ -423,8 +450,10 @@ void plumb_close_kernel_channel(struct plumb_kernel_channel_state *channel)
 
 	irq_work_sync(&channel->tell);
 	if (channel->rings)
-		for_each_possible_cpu(cpu)
+		for_each_possible_cpu(cpu) {
 			kvfree(per_cpu_ptr(channel->rings, cpu)->raw);
+			kvfree(per_cpu_ptr(channel->rings, cpu)->filtering);
+		}
 	free_percpu(channel->rings);
 	vunmap(channel->header);
 	put_pages(channel);

@@ -7,9 +7,11 @@
  *   if (!raw)
  *           return;
  *   ... the event as it is given, to `raw`; if writing.is_of_other, and nobody whom it is about is followed, plumb_leave() ...
- *   to = plumb_reserve(&writing, event->id, bytes);
- *   if (to)
+ *   to = plumb_begin_payload(&writing, event, bytes);
+ *   if (to) {
  *           ... its payload, of so many bytes, to `to` ...
+ *           plumb_end_payload(&writing, event, to, bytes);
+ *   }
  *   plumb_leave(&writing);
  *
  * From process, softirq, hard interrupt and NMI context, nested in each other; interrupts stay on, and nothing is atomic but on
@@ -24,6 +26,8 @@
 #include <linux/percpu.h>
 #include <linux/string.h>
 #include <linux/types.h>
+
+#include "filter.h"
 
 /* Process, softirq, hard interrupt, NMI, what may fault in one of them; and in each of these, a probe in what the writer calls. */
 #define PLUMB_NESTING_MAX 10
@@ -41,6 +45,7 @@ struct plumb_active_event {
 	bool is_probe;          /* hit in whatever is called, perhaps by a trap */
 	bool of_everybody;      /* whoever is followed */
 	bool is_about_others;   /* threads that its fields name, and not only the one that does it */
+	const struct plumb_filter *filter; /* NULL: every record */
 	struct hlist_node node; /* of those of a module's event */
 };
 
@@ -56,15 +61,33 @@ struct plumb_writing {
 void *plumb_enter(struct plumb_writing *writing, const struct plumb_active_event *event);
 /* Where the payload of a record goes; NULL, and counted, if there is no room. */
 u8 *plumb_reserve(struct plumb_writing *writing, u16 event_id, size_t payload_bytes);
+/* Room for a payload that is filtered, of PLUMB_RAW_BYTES. */
+u8 *plumb_filtering_room(const struct plumb_writing *writing);
 /* Publishes what was reserved, if nobody is interrupted. */
 void plumb_leave(struct plumb_writing *writing);
-/* A payload that is there as it is to be. */
+static inline bool plumb_is_wanted(const struct plumb_active_event *event, const void *payload, size_t bytes)
+{
+	return likely(!event->filter) || plumb_passes(event->filter, payload, bytes);
+}
+/* A payload that is there as it is to be, and is wanted. */
 static inline void plumb_put_payload(struct plumb_writing *writing, u16 event_id, const void *payload, size_t bytes)
 {
 	u8 *to = plumb_reserve(writing, event_id, bytes);
 
 	if (to)
 		memcpy(to, payload, bytes);
+}
+/* One that is made where it lies, if there is no filter. NULL: as of plumb_reserve(). */
+static inline u8 *plumb_begin_payload(struct plumb_writing *writing, const struct plumb_active_event *event, size_t bytes)
+{
+	return likely(!event->filter) ? plumb_reserve(writing, event->id, bytes) : plumb_filtering_room(writing);
+}
+/* `payload`: what plumb_begin_payload() gave. */
+static inline void plumb_end_payload(struct plumb_writing *writing, const struct plumb_active_event *event, const u8 *payload,
+				     size_t bytes)
+{
+	if (unlikely(event->filter) && plumb_passes(event->filter, payload, bytes))
+		plumb_put_payload(writing, event->id, payload, bytes);
 }
 /* A thread that an event names: where writing->is_of_other. */
 bool plumb_is_followed(const struct plumb_writing *writing, const void *number, size_t bytes);
@@ -77,6 +100,8 @@ struct plumb_kernel_channel_state *plumb_open_kernel_channel(int descriptor);
 void plumb_open_to_writers(struct plumb_kernel_channel_state *channel, bool is_open);
 /* From then on, only threads of these numbers (followed.h). They must stay until no writer can come any more. */
 void plumb_limit_writers(struct plumb_kernel_channel_state *channel, const unsigned long *followed);
+/* Before a filter is there. -ENOMEM */
+int plumb_make_filtering_room(struct plumb_kernel_channel_state *channel);
 /* When no writer can come any more. */
 void plumb_close_kernel_channel(struct plumb_kernel_channel_state *channel);
 

@@ -23,6 +23,7 @@
 #include <plumb/abi/module.h>
 #include <plumb/abi/record.h>
 
+#include "filter.h"
 #include "followed.h"
 #include "kernel_channel.h"
 #include "kernel_events.h"
@@ -34,6 +35,7 @@ struct recording {
 	struct mutex lock;     /* while a channel is taken, and of its probes */
 	struct plumb_kernel_channel_state *channel;
 	struct plumb_followed *followed; /* NULL: everybody */
+	struct xarray filters; /* struct plumb_filter, by the id of its event; until nobody is at work with any */
 	struct plumb_kernel_probes probes;
 	struct xarray active; /* struct plumb_active_event, by index; under plumb_events_lock */
 };
@@ -152,6 +154,7 @@ static long enable(struct recording *recording, struct plumb_known_event *event,
 	/* Who runs where is of everybody; and without it, the others are not whole. */
 	active->of_recorder_too = event->own || !strcmp(event->system, "sched");
 	active->is_about_others = is_about_others(event);
+	active->filter = xa_load(&recording->filters, id);
 	active->of_everybody = id_and_flag & PLUMB_KERNEL_OF_EVERYBODY;
 	error = xa_insert(&recording->active, event->index, active, GFP_KERNEL_ACCOUNT);
 	if (!error) {
@@ -221,8 +224,44 @@ static long add_probe(struct recording *recording, const struct plumb_kernel_pro
 
 	if (mutex_lock_interruptible(&recording->lock))
 		return -EINTR;
-	error = plumb_add_kernel_probe(&recording->probes, recording->channel, user);
+	error = plumb_add_kernel_probe(&recording->probes, recording->channel, &recording->filters, user);
 	mutex_unlock(&recording->lock);
+	return error;
+}
+
+static long keep_filter(struct recording *recording, const struct plumb_kernel_filter *request)
+{
+	struct plumb_filter *filter;
+	int error;
+
+	if (!recording->channel)
+		return -ENOTCONN;
+	if (request->event_id < PLUMB_EVENT_ID_FIRST || request->event_id > U16_MAX)
+		return -EINVAL;
+	filter = plumb_make_filter(request);
+	if (IS_ERR(filter))
+		return PTR_ERR(filter);
+	error = plumb_make_filtering_room(recording->channel);
+	if (!error)
+		error = xa_insert(&recording->filters, request->event_id, filter, GFP_KERNEL_ACCOUNT);
+	if (error)
+		kvfree(filter);
+	return error;
+}
+
+static long add_filter(struct recording *recording, const struct plumb_kernel_filter __user *user)
+{
+	struct plumb_kernel_filter *request = memdup_user(user, sizeof(*request));
+	long error;
+
+	if (IS_ERR(request))
+		return PTR_ERR(request);
+	error = -EINTR;
+	if (!mutex_lock_interruptible(&recording->lock)) {
+		error = keep_filter(recording, request);
+		mutex_unlock(&recording->lock);
+	}
+	kfree(request);
 	return error;
 }
 
@@ -294,6 +333,8 @@ static long recording_ioctl(struct file *file, unsigned int command, unsigned lo
 		return tell_missed(recording, user);
 	case PLUMB_IOCTL(PLUMB_KERNEL_FOLLOW, sizeof(struct plumb_kernel_follow)):
 		return follow(recording, user);
+	case PLUMB_IOCTL(PLUMB_KERNEL_FILTER, sizeof(struct plumb_kernel_filter)):
+		return add_filter(recording, user);
 	default:
 		return -ENOTTY;
 	}
@@ -328,6 +369,7 @@ static int recording_closed(struct inode *inode, struct file *file)
 {
 	struct recording *recording = file->private_data;
 	struct plumb_active_event *active;
+	struct plumb_filter *filter;
 	unsigned long index;
 
 	mutex_lock(&plumb_events_lock);
@@ -341,6 +383,9 @@ static int recording_closed(struct inode *inode, struct file *file)
 	xa_for_each(&recording->active, index, active)
 		kfree(active);
 	xa_destroy(&recording->active);
+	xa_for_each(&recording->filters, index, filter)
+		kvfree(filter);
+	xa_destroy(&recording->filters);
 	plumb_follow_no_more(recording->followed);
 	if (recording->channel)
 		plumb_close_kernel_channel(recording->channel);
@@ -375,6 +420,7 @@ int plumb_open_kernel_events(void)
 	mutex_init(&recording->lock);
 	INIT_LIST_HEAD(&recording->probes.all);
 	xa_init(&recording->active);
+	xa_init(&recording->filters);
 	mutex_lock(&plumb_events_lock);
 	list_add(&recording->node, &recordings);
 	mutex_unlock(&plumb_events_lock);

@@ -13,6 +13,7 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
+#include <linux/xarray.h>
 #include <plumb/abi/kernel_events.h>
 #include <plumb/abi/record.h>
 
@@ -49,7 +50,8 @@ static void record(const struct probe *probe, struct pt_regs *regs, u64 first, u
 		fetching.to += sizeof(second);
 	}
 	plumb_fetch(&fetching, probe->fetches, probe->fetch_count, regs);
-	plumb_put_payload(&writing, probe->active.id, raw, fetching.to - raw);
+	if (plumb_is_wanted(&probe->active, raw, fetching.to - raw))
+		plumb_put_payload(&writing, probe->active.id, raw, fetching.to - raw);
 	plumb_leave(&writing);
 }
 
@@ -130,7 +132,8 @@ static void free_probe(struct probe *probe)
 	kvfree(probe);
 }
 
-static struct probe *make(const struct plumb_kernel_probe *request, struct plumb_kernel_channel_state *channel)
+static struct probe *make(const struct plumb_kernel_probe *request, struct plumb_kernel_channel_state *channel,
+			  const struct plumb_filter *filter)
 {
 	struct probe *probe =
 		kvzalloc(struct_size(probe, fetches, request->fetch_count), GFP_KERNEL_ACCOUNT);
@@ -140,6 +143,7 @@ static struct probe *make(const struct plumb_kernel_probe *request, struct plumb
 	probe->active.channel = channel;
 	probe->active.id = request->event_id;
 	probe->active.is_probe = true;
+	probe->active.filter = filter;
 	probe->is_return = request->flags & PLUMB_PROBE_RETURN;
 	probe->fetch_count = request->fetch_count;
 	memcpy(probe->fetches, request->fetches, request->fetch_count * sizeof(probe->fetches[0]));
@@ -156,9 +160,9 @@ static struct probe *make(const struct plumb_kernel_probe *request, struct plumb
 }
 
 static int add_function(struct plumb_kernel_probes *probes, struct plumb_kernel_channel_state *channel,
-			const struct plumb_kernel_probe *request)
+			const struct plumb_kernel_probe *request, const struct plumb_filter *filter)
 {
-	struct probe *probe = make(request, channel);
+	struct probe *probe = make(request, channel, filter);
 	int error = probe ? switch_on(probe) : -ENOMEM;
 
 	if (!error)
@@ -169,8 +173,9 @@ static int add_function(struct plumb_kernel_probes *probes, struct plumb_kernel_
 }
 
 long plumb_add_kernel_probe(struct plumb_kernel_probes *probes, struct plumb_kernel_channel_state *channel,
-			    const struct plumb_kernel_probe __user *user)
+			    struct xarray *filters, const struct plumb_kernel_probe __user *user)
 {
+	const struct plumb_filter *filter;
 	struct plumb_kernel_probe *request;
 	long error;
 
@@ -188,10 +193,11 @@ long plumb_add_kernel_probe(struct plumb_kernel_probes *probes, struct plumb_ker
 	if (IS_ERR(request))
 		return PTR_ERR(request);
 	error = check(request);
+	filter = error ? NULL : xa_load(filters, request->event_id);
 	if (!error && request->flags & PLUMB_PROBE_CALL)
-		error = plumb_add_kernel_call(&probes->calls, channel, request);
+		error = plumb_add_kernel_call(&probes->calls, channel, request, filter);
 	else if (!error)
-		error = add_function(probes, channel, request);
+		error = add_function(probes, channel, request, filter);
 	if (!error)
 		probes->count++;
 	kfree(request);

@@ -4,6 +4,7 @@
 #include "consumerd/control/kernel_module.h"
 #include "consumerd/kernel/event_names.h"
 #include "consumerd/kernel/kernel_functions.h"
+#include "consumerd/kernel/module_filter.h"
 #include "consumerd/kernel/module_probe.h"
 
 #include <plumb/abi/kernel_events.h>
@@ -17,6 +18,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -54,12 +56,36 @@ EventField field_of(const std::string& system, const plumb_kernel_field& from) {
 
 ModuleEvent event_of(const plumb_kernel_event& from) {
     ModuleEvent event{from.index, text_of(from.system), text_of(from.name), {}};
+    for (std::uint32_t i = 0; i < std::min(from.field_count, PLUMB_EVENT_MAX_FIELDS); i++)
+        event.kernel_field_names.push_back(text_of(from.fields[i].name));
     event.description.provider = event.system;
     event.description.name = kernel_event_name(event.system, event.name);
     event.description.log_level = PLUMB_DEBUG_SYSTEM;
     for (std::uint32_t i = 0; i < std::min(from.field_count, PLUMB_EVENT_MAX_FIELDS); i++)
         event.description.fields.push_back(field_of(event.system, from.fields[i]));
     return event;
+}
+
+/* "sched:sched_switch"; of a probe, as it was asked for */
+std::string name_of(const ModuleEvent& event) {
+    return event.probe ? event.probe->selector.text : event.system + ":" + event.name;
+}
+
+ModuleEvent event_of_call(const ModuleCall& call) {
+    ModuleEvent event{0, call.description.provider, call.name, call.description};
+    auto probe = std::make_shared<ModuleEventProbe>();
+    probe->selector.text = name_of(event);
+    probe->requests = {call.request};
+    event.probe = std::move(probe);
+    return event;
+}
+
+std::vector<std::string> names_of_fields(const FilteredFields& fields) {
+    if (!fields.kernel_names.empty()) return fields.kernel_names;
+    std::vector<std::string> names;
+    for (const EventField& field : fields.event.fields)
+        names.push_back(field.name);
+    return names;
 }
 
 constexpr const char* tracefs_has_it = "Without --kernel-by module, tracefs has it.";
@@ -116,46 +142,106 @@ Status ModuleEvents::know_all() {
 }
 
 Status ModuleEvents::choose(const std::vector<KernelSelector>& selectors, bool file_names) {
-    std::set<std::uint32_t> chosen;
+    asked_.clear();
     probes_.clear();
-    chosen_calls_.clear();
     notes_.clear();
+    unfiltered_.clear();
     for (const KernelSelector& selector : selectors) {
-        if (!selector.filter.empty())
-            return Error("plumb.ko has no filters: not '{} if {}'.", selector.text, selector.filter)
-                .hint("{}", tracefs_has_it);
         if (selector.kind != KernelSelector::Kind::events) {
             if (Status made = choose_probe(selector); !made) return made;
             continue;
         }
-        const auto matching_calls = choose_calls(selector, file_names);
-        if (!matching_calls) return matching_calls.error();
-        std::size_t matching = *matching_calls;
-        for (const ModuleEvent& event : all_) {
-            if (!selector.matches(event.system, event.name)) continue;
-            matching++;
-            if (selector.exclude)
-                chosen.erase(event.index);
-            else
-                chosen.insert(event.index);
-        }
-        if (matching != 0 || selector.exclude) continue;
-        std::set<std::string> systems;
+        auto matching = matching_calls(selector, file_names);
+        if (!matching) return matching.error();
         for (const ModuleEvent& event : all_)
-            systems.insert(event.system);
-        return Error("No event of plumb.ko matches '{}'; it has those of {}.", selector.text,
-                     fmt::join(systems, ", "))
-            .hint("Without --kernel-by module, tracefs may have it.");
+            if (selector.matches(event.system, event.name)) matching->push_back(&event);
+        if (selector.exclude) {
+            for (const ModuleEvent* const event : *matching)
+                asked_.erase(name_of(*event));
+            continue;
+        }
+        if (matching->empty()) return no_event_matches(selector);
+        if (Status asked = ask_for(selector, *matching); !asked) return asked;
     }
     if (Status only = only_ones_are_meant(); !only) return only;
     note_left_to_tracefs(selectors);
-    chosen_ = probes_;
-    add_calls();
+    note_unfiltered();
+    chosen_.clear();
+    for (const ModuleEvent& probe : probes_)
+        if (Status chosen = choose_event(probe); !chosen) return chosen;
+    if (Status added = add_calls(); !added) return added;
     for (ModuleEvent event : all_) {
-        const bool is_asked_for = chosen.count(event.index) != 0;
+        const bool is_asked_for = asked_.contains(name_of(event));
         event.is_ours = !is_asked_for && event.tells_of_threads();
-        if (is_asked_for || event.is_ours) chosen_.push_back(std::move(event));
+        if (!is_asked_for && !event.is_ours) continue;
+        if (Status chosen = choose_event(event); !chosen) return chosen;
     }
+    return ok();
+}
+
+Status ModuleEvents::no_event_matches(const KernelSelector& selector) const {
+    std::set<std::string> systems;
+    for (const ModuleEvent& event : all_)
+        systems.insert(event.system);
+    return Error("No event of plumb.ko matches '{}'; it has those of {}.", selector.text,
+                 fmt::join(systems, ", "))
+        .hint("Without --kernel-by module, tracefs may have it.");
+}
+
+Status ModuleEvents::ask_for(const KernelSelector& selector, const Matching& matching) {
+    if (!selector.filter.empty()) return ask_for_some(selector, matching);
+    for (const ModuleEvent* const event : matching)
+        asked_[name_of(*event)].for_all = true;
+    return ok();
+}
+
+/* A filter holds for those that have its fields; of the others, all are recorded. */
+Status ModuleEvents::ask_for_some(const KernelSelector& selector, const Matching& matching) {
+    const auto filter = parse_condition(selector.filter);
+    if (!filter) return filter.error().with("{}", selector.text);
+    std::vector<std::string> without;
+    std::optional<Error> lack;
+    for (const ModuleEvent* const event : matching) {
+        const FilteredFields fields = {event->description, event->kernel_field_names};
+        if (const auto made = module_filter({*filter}, fields); made) {
+            asked_[name_of(*event)].filters.push_back(*filter);
+            continue;
+        } else if (lacking_fields(*filter, fields).empty()) {
+            return made.error().with("{}:{}", event->system, event->name);
+        } else if (!lack) {
+            lack = made.error().hint("{}:{} has the fields {}.", event->system, event->name,
+                                     fmt::join(names_of_fields(fields), ", "));
+        }
+        without.push_back(name_of(*event));
+    }
+    if (without.size() == matching.size())
+        return matching.size() == 1
+                   ? lack->with("{}", selector.text)
+                   : lack->with("None of the events that {} matches has the fields of the filter",
+                                selector.text);
+    for (const std::string& name : without)
+        asked_[name].for_all = true;
+    if (!without.empty())
+        unfiltered_.push_back({fmt::format("{} if {}", selector.text, selector.filter), std::move(without)});
+    return ok();
+}
+
+/* Of the events that were chosen in the end. */
+void ModuleEvents::note_unfiltered() {
+    for (Unfiltered& each : unfiltered_) {
+        std::erase_if(each.events, [&](const std::string& name) { return !asked_.contains(name); });
+        if (!each.events.empty()) notes_.push_back(recorded_without_filter(each.selector, each.events));
+    }
+}
+
+Status ModuleEvents::choose_event(ModuleEvent event) {
+    if (const auto asked = asked_.find(name_of(event)); asked != asked_.end() && !asked->second.for_all) {
+        const auto filter =
+            module_filter(asked->second.filters, {event.description, event.kernel_field_names});
+        if (!filter) return filter.error();
+        event.filter = std::make_shared<plumb_kernel_filter>(*filter);
+    }
+    chosen_.push_back(std::move(event));
     return ok();
 }
 
@@ -201,36 +287,36 @@ Status ModuleEvents::choose_probe(const KernelSelector& selector) {
             .hint("{}", tracefs_has_it);
     auto probe = module_probe(selector);
     if (!probe) return probe.error();
-    const bool is_there = std::any_of(probes_.begin(), probes_.end(), [&](const ModuleEvent& other) {
+    const auto there = std::find_if(probes_.begin(), probes_.end(), [&](const ModuleEvent& other) {
         return std::memcmp(other.probe->requests.data(), &probe->request, sizeof(probe->request)) == 0 &&
                other.description.name == probe->description.name &&
                other.probe->selector.arguments == selector.arguments;
     });
-    if (is_there) return ok();
+    if (there != probes_.end()) {
+        KernelSelector same = there->probe->selector;
+        same.filter = selector.filter;
+        return ask_for(same, {&*there});
+    }
     ModuleEvent event{0, selector.system, probe->description.name, std::move(probe->description)};
     event.probe = std::make_shared<ModuleEventProbe>(ModuleEventProbe{selector, {probe->request}});
     probes_.push_back(std::move(event));
-    return ok();
+    return ask_for(selector, {&probes_.back()});
 }
 
-/* How many match, of the kernel's system calls, which only tracefs can tell. */
-Result<std::size_t> ModuleEvents::choose_calls(const KernelSelector& selector, bool file_names) {
+/* Of the kernel's system calls, which only tracefs can tell. */
+Result<ModuleEvents::Matching> ModuleEvents::matching_calls(const KernelSelector& selector, bool file_names) {
     constexpr const char* system = "syscalls";
-    if (!glob_matches(selector.system.c_str(), system)) return std::size_t{0};
+    Matching matching;
+    if (!glob_matches(selector.system.c_str(), system)) return matching;
     if (calls_.all.empty()) {
         auto calls = module_calls(file_names);
         if (!calls) return calls.error().with("{}", selector.text);
         calls_ = std::move(*calls);
+        for (const ModuleCall& call : calls_.all)
+            call_events_.push_back(event_of_call(call));
     }
-    std::size_t matching = 0;
-    for (const ModuleCall& call : calls_.all) {
-        if (!selector.matches(system, call.name)) continue;
-        matching++;
-        if (selector.exclude)
-            chosen_calls_.erase(call.name);
-        else
-            chosen_calls_.insert(call.name);
-    }
+    for (const ModuleEvent& call : call_events_)
+        if (selector.matches(system, call.name)) matching.push_back(&call);
     for (const std::string& name : calls_.left_out)
         if (!selector.exclude && selector.matches(system, name))
             notes_.push_back(
@@ -240,24 +326,22 @@ Result<std::size_t> ModuleEvents::choose_calls(const KernelSelector& selector, b
     return matching;
 }
 
-void ModuleEvents::add_calls() {
+Status ModuleEvents::add_calls() {
     auto late = std::make_shared<ModuleEventProbe>();
-    for (const ModuleCall& call : calls_.all) {
-        if (!chosen_calls_.contains(call.name)) continue;
-        ModuleEvent event{0, call.description.provider, call.name, call.description};
-        auto probe = std::make_shared<ModuleEventProbe>();
-        probe->selector.text = late->selector.text = call.description.provider + ":" + call.name;
-        probe->requests = {call.request};
-        event.probe = std::move(probe);
-        chosen_.push_back(std::move(event));
-        if (call.late) late->requests.push_back(*call.late);
+    for (std::size_t i = 0; i < call_events_.size(); i++) {
+        const ModuleEvent& call = call_events_[i];
+        if (!asked_.contains(name_of(call))) continue;
+        if (Status chosen = choose_event(call); !chosen) return chosen;
+        late->selector.text = call.probe->selector.text;
+        if (calls_.all[i].late) late->requests.push_back(*calls_.all[i].late);
     }
-    if (late->requests.empty()) return;
+    if (late->requests.empty()) return ok();
     KernelEvent described = late_text_event();
     described.description.provider = described.system;
     ModuleEvent event{0, described.system, described.raw_name, std::move(described.description)};
     event.probe = std::move(late);
     chosen_.push_back(std::move(event));
+    return ok();
 }
 
 Status ModuleEvents::attach(Channel& channel) {
@@ -273,7 +357,20 @@ Status ModuleEvents::attach(Channel& channel) {
                       : Error::from_errno(error, "plumb.ko does not take the channel {}", channel.path());
 }
 
+/* Before what it is the filter of. */
+Status ModuleEvents::keep_filter(const ModuleEvent& event, std::uint32_t id) {
+    if (!event.filter) return ok();
+    plumb_kernel_filter request = *event.filter;
+    request.event_id = id;
+    const int error = ask(descriptor_.get(), PLUMB_KERNEL_FILTER, request);
+    if (error == 0) return ok();
+    Error refused =
+        Error::from_errno(error, "plumb.ko does not take the filter of {}:{}", event.system, event.name);
+    return error == ENOTTY ? refused.hint("{}", load_anew) : refused;
+}
+
 Status ModuleEvents::switch_on(const ModuleEvent& event, std::uint32_t id) {
+    if (Status kept = keep_filter(event, id); !kept) return kept;
     if (event.probe) {
         for (plumb_kernel_probe request : event.probe->requests) {
             request.event_id = id;

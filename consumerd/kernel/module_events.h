@@ -14,6 +14,7 @@
 #ifndef PLUMB_CONSUMERD_KERNEL_MODULE_EVENTS_H
 #define PLUMB_CONSUMERD_KERNEL_MODULE_EVENTS_H
 
+#include "base/condition_parser.h"
 #include "base/file.h"
 #include "base/result.h"
 #include "consumerd/control/channel.h"
@@ -22,11 +23,12 @@
 #include "consumerd/kernel/own_calls.h"
 #include "consumerd/kernel/tracefs.h"
 
+#include <plumb/abi/kernel_filter.h>
 #include <plumb/abi/kernel_probe.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -50,6 +52,8 @@ struct ModuleEvent {
     }
     bool is_ours = false; /* not asked for: it tells us the names of threads, and is not in the trace */
     std::shared_ptr<const ModuleEventProbe> probe = {}; /* null: it is one of the module's own */
+    std::vector<std::string> kernel_field_names = {};   /* where they are others than the description's */
+    std::shared_ptr<const plumb_kernel_filter> filter = {};
 };
 
 class ModuleEvents {
@@ -87,16 +91,34 @@ private:
     Status know_all();
     Status only_ones_are_meant() const;
     void note_left_to_tracefs(const std::vector<KernelSelector>& selectors);
+    struct Asked { /* of one event, by the patterns that it matches */
+        bool for_all = false;
+        std::vector<ConditionTree> filters;
+    };
+    struct Unfiltered {
+        std::string selector;
+        std::vector<std::string> events; /* that do not have the fields of its filter */
+    };
+    using Matching = std::vector<const ModuleEvent*>;
+
     Status choose_probe(const KernelSelector& selector);
-    Result<std::size_t> choose_calls(const KernelSelector& selector, bool file_names);
-    void add_calls();
+    Result<Matching> matching_calls(const KernelSelector& selector, bool file_names);
+    Status ask_for(const KernelSelector& selector, const Matching& matching);
+    Status ask_for_some(const KernelSelector& selector, const Matching& matching);
+    Status no_event_matches(const KernelSelector& selector) const;
+    Status choose_event(ModuleEvent event);
+    void note_unfiltered();
+    Status add_calls();
+    Status keep_filter(const ModuleEvent& event, std::uint32_t id);
     Status switch_on(const ModuleEvent& event, std::uint32_t id);
 
     FileDescriptor descriptor_;
     std::vector<ModuleEvent> all_, chosen_;
     std::vector<ModuleEvent> probes_; /* as they were asked for */
     ModuleCalls calls_;               /* if any was asked for */
-    std::set<std::string> chosen_calls_;
+    std::vector<ModuleEvent> call_events_;
+    std::map<std::string, Asked> asked_; /* by its name, or as the probe was asked for */
+    std::vector<Unfiltered> unfiltered_;
     std::vector<std::string> notes_;
     std::unique_ptr<OwnCalls> own_calls_;
 };

@@ -37,15 +37,6 @@ std::vector<std::string> field_names(const std::string& format) {
     return names;
 }
 
-std::string some_of(const std::vector<TracefsEvent>& events) {
-    constexpr std::size_t shown_max = 6;
-    std::string text;
-    for (std::size_t i = 0; i < std::min(events.size(), shown_max); i++)
-        text += (i == 0 ? "" : ", ") + events[i].system + ":" + events[i].name;
-    if (events.size() > shown_max) text += fmt::format(" and {} more", events.size() - shown_max);
-    return text;
-}
-
 } // namespace
 
 Status KernelSession::enable(const KernelEvent& event) {
@@ -93,9 +84,10 @@ void KernelSession::note_filters() {
             });
         });
         if (each.events.empty()) continue;
-        notes_.push_back(
-            fmt::format("{}: recorded without the filter, since not all of its fields are there: {}.",
-                        each.selector, some_of(each.events)));
+        std::vector<std::string> names;
+        for (const TracefsEvent& event : each.events)
+            names.push_back(event.system + ":" + event.name);
+        notes_.push_back(recorded_without_filter(each.selector, names));
     }
 }
 

@@ -154,6 +154,15 @@ Status read_place(KernelSelector& selector) {
 
 } // namespace
 
+std::string recorded_without_filter(const std::string& selector, const std::vector<std::string>& events) {
+    constexpr std::size_t shown_max = 6;
+    const auto end = events.begin() + static_cast<std::ptrdiff_t>(std::min(events.size(), shown_max));
+    return fmt::format("{}: recorded without the filter, since not all of its fields are there: {}{}.",
+                       selector, fmt::join(events.begin(), end, ", "),
+                       events.size() > shown_max ? fmt::format(" and {} more", events.size() - shown_max)
+                                                 : "");
+}
+
 Result<KernelSelector> KernelSelector::parse(const std::string& text) {
     KernelSelector selector;
     std::string pattern = text;

@@ -57,6 +57,9 @@ struct KernelSelector {
     bool matches(const std::string& system_name, const std::string& event_name) const;
 };
 
+/* What is said of events that a filter's pattern matches, and that do not have its fields. `selector`: with the filter. */
+std::string recorded_without_filter(const std::string& selector, const std::vector<std::string>& events);
+
 struct TracefsEvent {
     std::string system;
     std::string name;

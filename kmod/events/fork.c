@@ -23,7 +23,8 @@ static void probe_fork(void *data, struct task_struct *parent, struct task_struc
 	const struct plumb_active_event *event = data;
 	struct plumb_writing writing;
 	struct fork *fork = plumb_enter(&writing, event);
-	u8 *to;
+	size_t bytes;
+	u8 *payload, *to;
 
 	if (!fork)
 		return;
@@ -31,16 +32,17 @@ static void probe_fork(void *data, struct task_struct *parent, struct task_struc
 			       .child = child->pid, .child_process = child->tgid };
 	memcpy(fork->parent_comm, parent->comm, TASK_COMM_LEN);
 	memcpy(fork->child_comm, child->comm, TASK_COMM_LEN);
-	to = plumb_reserve(&writing, event->id,
-			   plumb_text_bytes(fork->parent_comm, TASK_COMM_LEN) +
-				   plumb_text_bytes(fork->child_comm, TASK_COMM_LEN) + 4 * sizeof(pid_t));
-	if (to) {
-		to = plumb_put_text(to, fork->parent_comm, TASK_COMM_LEN);
+	bytes = plumb_text_bytes(fork->parent_comm, TASK_COMM_LEN) + plumb_text_bytes(fork->child_comm, TASK_COMM_LEN) +
+		4 * sizeof(pid_t);
+	payload = plumb_begin_payload(&writing, event, bytes);
+	if (payload) {
+		to = plumb_put_text(payload, fork->parent_comm, TASK_COMM_LEN);
 		to = plumb_put(to, &fork->parent, sizeof(pid_t));
 		to = plumb_put(to, &fork->parent_process, sizeof(pid_t));
 		to = plumb_put_text(to, fork->child_comm, TASK_COMM_LEN);
 		to = plumb_put(to, &fork->child, sizeof(pid_t));
 		plumb_put(to, &fork->child_process, sizeof(pid_t));
+		plumb_end_payload(&writing, event, payload, bytes);
 	}
 	plumb_leave(&writing);
 }

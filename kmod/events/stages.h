@@ -143,7 +143,8 @@
 		struct plumb_offsets_##call __maybe_unused __data_offsets;                   \
 		struct plumb_writing __writing;                                                \
 		struct plumb_raw_##call *entry;                                              \
-		u8 *__to;                                                                     \
+		size_t __bytes;                                                              \
+		u8 *__to = NULL;                                                             \
                                                                                              \
 		entry = plumb_enter(&__writing, __event);                                       \
 		if (!entry)                                                                  \
@@ -154,11 +155,14 @@
 			{                                                                    \
 				assign;                                                      \
 			}                                                                    \
-			__to = NULL;                                                         \
-			if (likely(!__writing.is_of_other) || plumb_is_about_followed_##call(&__writing, entry)) \
-				__to = plumb_reserve(&__writing, __event->id, plumb_packed_bytes_##call(entry)); \
-			if (__to)                                                             \
+			if (likely(!__writing.is_of_other) || plumb_is_about_followed_##call(&__writing, entry)) { \
+				__bytes = plumb_packed_bytes_##call(entry);                  \
+				__to = plumb_begin_payload(&__writing, __event, __bytes);      \
+			}                                                                    \
+			if (__to) {                                                          \
 				plumb_pack_##call(entry, __to);                                \
+				plumb_end_payload(&__writing, __event, __to, __bytes);         \
+			}                                                                    \
 		}                                                                            \
 		plumb_leave(&__writing);                                                       \
 	}

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "module_calls.h"
+#include "module_filters.h"
 #include "module_probes.h"
 #include "random_numbers.h"
 
@@ -213,7 +214,7 @@ void check_kernel_events(void) {
     expect(fails(give(events, in_proc), EINVAL), way, "a file that is not in memory");
     expect(fails(give(events, device), EINVAL), way, "a device");
     expect(fails(give(events, not_writable), EBADF), way, "a file that may not be written to");
-    expect(fails(ioctl(events, (unsigned long)PLUMB_IOCTL(9, 8), &name), ENOTTY), way,
+    expect(fails(ioctl(events, (unsigned long)PLUMB_IOCTL(10, 8), &name), ENOTTY), way,
            "an unknown operation");
     expect(fails(ioctl(events, (unsigned long)PLUMB_IOCTL(PLUMB_KERNEL_CHANNEL, 8), NULL), EFAULT), way,
            "no memory");
@@ -224,9 +225,11 @@ void check_kernel_events(void) {
            way, "a sealed file");
     expect(fails(give(events, sealed), EPERM), way, "a file that is sealed");
     check_probes_without_channel(events);
+    check_filters_without_channel(events);
     check_headers(events);
     record_own_calls(events, index_of(events, "sys_enter"));
     check_probes(events);
+    check_filters(events);
     expect(index_of(events, "no_such_event") == 0xffffffff, way, "an event that is not there");
     close(events);
     const pid_t child = fork();
@@ -300,6 +303,7 @@ static void live(uint64_t seed) {
                 give(events, (int)below(8));
                 break;
             case 6:
+                random_filter(events, any);
                 if (below(3) == 0) random_probe(events, any); /* each takes long to take away */
                 break;
             case 7:

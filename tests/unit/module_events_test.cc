@@ -78,6 +78,11 @@ struct Module {
                                         probe.event_id));
             return 0;
         }
+        if (is(PLUMB_KERNEL_FILTER, sizeof(plumb_kernel_filter))) {
+            const auto& filter = *static_cast<plumb_kernel_filter*>(argument);
+            asked.push_back(fmt::format("filter of {}, {} tests", filter.event_id, filter.test_count));
+            return 0;
+        }
         if (is(PLUMB_KERNEL_FOLLOW, sizeof(plumb_kernel_follow))) {
             const auto& follow = *static_cast<plumb_kernel_follow*>(argument);
             asked.push_back(fmt::format("follow {}", follow.process_id));
@@ -128,6 +133,7 @@ extern "C" PLUMB_TEST_TAKES_ALL_ARGUMENTS int ioctl(int descriptor, unsigned lon
 namespace plumb {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -321,9 +327,53 @@ TEST_F(ModuleEventsTest, PatternsChooseAndLeaveOut) {
     EXPECT_THAT(chosen({"nothing:*"}),
                 ElementsAre(StartsWith(
                     "- No event of plumb.ko matches 'nothing:*'; it has those of net, sched, task.")));
-    EXPECT_THAT(chosen({"sched:* if prev_pid > 1"}), ElementsAre(HasSubstr("plumb.ko has no filters")));
     EXPECT_THAT(chosen({"uprobe:/bin/sh:main"}),
                 ElementsAre(HasSubstr("functions of the kernel, and not of programs")));
+}
+
+/* The tests of each chosen event's filter, as a number; none: -. */
+TEST_F(ModuleEventsTest, FiltersAreJoined) {
+    const auto filters = [this](const std::vector<std::string>& texts) {
+        ModuleEvents events = open();
+        const Status done = choose(events, texts);
+        if (!done) return std::vector<std::string>{"- " + done.error().message()};
+        std::vector<std::string> found;
+        for (const ModuleEvent& each : events.chosen())
+            if (!each.is_ours)
+                found.push_back(each.name +
+                                (each.filter ? fmt::format(" {}", each.filter->test_count) : " -"));
+        return found;
+    };
+    EXPECT_THAT(filters({"sched:sched_switch if prev_pid > 1"}), ElementsAre("sched_switch 1"));
+    EXPECT_THAT(filters({"sched:sched_switch if prev_pid > 1", "sched:* if next_pid == 3 && prev_pid == 4"}),
+                ElementsAre("sched_switch 3", "sched_wakeup -"));
+    EXPECT_THAT(filters({"sched:sched_switch if prev_pid > 1", "sched:sched_switch"}),
+                ElementsAre("sched_switch -"));
+    EXPECT_THAT(filters({"sched:sched_switch", "sched:* if pid == 1"}),
+                ElementsAre("sched_switch -", "sched_wakeup 1"));
+    EXPECT_THAT(filters({"sched:sched_switch", "!sched:*", "sched:sched_switch if next_pid == 1"}),
+                ElementsAre("sched_switch 1"));
+    EXPECT_THAT(filters({"syscalls:sys_enter_openat if filename ~ \"/etc/*\""}),
+                ElementsAre("sys_enter_openat 1", "syscall_late_text -"));
+    EXPECT_THAT(filters({"kprobe:vfs_read(n=%dx:u64) if n > 4096", "kprobe:vfs_read if COMM == \"cat\"",
+                         "kprobe:vfs_read(n=%dx:u64) if n == 1", "kprobe:vfs_write if common_pid == 1",
+                         "kprobe:vfs_write"}),
+                ElementsAre("kprobe_vfs_read 2", "kprobe_vfs_read 1", "kprobe_vfs_write -"));
+    EXPECT_THAT(filters({"sched:sched_switch if no == 1"}),
+                ElementsAre(AllOf(HasSubstr("sched:sched_switch has no field no"),
+                                  HasSubstr("the fields prev_pid, next_pid"))));
+    EXPECT_THAT(
+        filters({"sched:* if no == 1"}),
+        ElementsAre(HasSubstr("None of the events that sched:* matches has the fields of the filter")));
+    EXPECT_THAT(filters({"sched:* if prev_pid == \"a\""}),
+                ElementsAre(HasSubstr("prev_pid is a number, and no text")));
+    EXPECT_THAT(filters({"sched:* if prev_pid =="}), ElementsAre(HasSubstr("sched:*")));
+    EXPECT_THAT(
+        notes({"sched:* if next_pid == 3"}),
+        ElementsAre(
+            "sched:* if next_pid == 3: recorded without the filter, since not all of its fields are there: "
+            "sched:sched_wakeup."));
+    EXPECT_THAT(notes({"sched:* if next_pid == 3", "!sched:sched_wakeup"}), IsEmpty());
 }
 
 TEST_F(ModuleEventsTest, AnotherChoiceTakesTheFirstOnesPlace) {
@@ -432,6 +482,24 @@ TEST_F(StartedModuleEvents, EachIsSwitchedOnUnderTheIdOfItsPlace) {
     EXPECT_EQ(events.missed_probe_hits(), 77U);
     module_.errors[PLUMB_KERNEL_MISSED] = ENOTTY;
     EXPECT_EQ(events.missed_probe_hits(), 0U);
+}
+
+TEST_F(StartedModuleEvents, FiltersAreThereBeforeTheirEvents) {
+    ModuleEvents events = open();
+    ASSERT_TRUE(
+        choose(events, {"kprobe:vfs_read if COMM == \"cat\"", "sched:sched_wakeup if pid > 3 && pid < 7"}));
+    Channel made = channel();
+    ASSERT_TRUE(events.attach(made));
+    module_.asked.clear();
+    ASSERT_TRUE(events.start());
+    EXPECT_THAT(module_.asked,
+                ElementsAre("filter of 1, 1 tests", "probe vfs_read+0 flags 0 is 1", "filter of 2, 2 tests",
+                            "event 1 is 2", "event 2 is 3!", "event 3 is 4!", "begin"));
+    module_.errors = {{PLUMB_KERNEL_FILTER, ENOTTY}};
+    const Status older = events.start();
+    ASSERT_FALSE(older);
+    EXPECT_THAT(older.error().message(),
+                AllOf(HasSubstr("the filter of kprobe:"), HasSubstr("is an older one")));
 }
 
 /* First nobody: else it would be everybody where each of them has ended. */

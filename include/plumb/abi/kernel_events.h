@@ -25,6 +25,9 @@
  *              these, or wakes one. By the caller's numbers; 0: nobody yet, but from now on only such. ENOTCONN: without
  *              a channel; ESRCH: there is no such process, and nothing has changed but that only those are recorded that were named
  *
+ *   FILTER     of the event that gets this id, only records that it lets through (<plumb/abi/kernel_filter.h>); before the event is
+ *              switched on, or its probe is made. ENOTCONN: without a channel; EBUSY: that id has one; EINVAL: it is none
+ *
  * In discard and overwrite mode; nobody waits. A record that could not be written is counted in its ring's `lost`. poll() says
  * POLLIN when sub-buffers were entered since the last read(), which gives, as a uint64_t, how often that was told (EAGAIN: not).
  * What the process that gave the channel does itself is left out, but for events of the scheduler.
@@ -52,7 +55,8 @@ enum plumb_kernel_operation {
     PLUMB_KERNEL_END = 5,      /* nothing */
     PLUMB_KERNEL_PROBE = 6,    /* struct plumb_kernel_probe */
     PLUMB_KERNEL_MISSED = 7,   /* uint64_t */
-    PLUMB_KERNEL_FOLLOW = 8    /* struct plumb_kernel_follow */
+    PLUMB_KERNEL_FOLLOW = 8,   /* struct plumb_kernel_follow */
+    PLUMB_KERNEL_FILTER = 9    /* struct plumb_kernel_filter */
 };
 
 struct plumb_kernel_field {
