@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace plumb {
@@ -13,6 +15,40 @@ size_t newest_until(const std::vector<ChannelEntry>& entries, uint64_t began) {
     for (size_t i = 0; i < entries.size(); i++)
         if (entries[i].timestamp <= began) newest = i;
     return newest;
+}
+
+/* The number of a thread that has ended may be a process's by then, or a thread's of another one. Readers take the last of one time for who has it:
+ * so it stands behind all others, and threads that had the number before are left out. */
+void give_numbers_to_last(std::vector<ChannelEntry>& all, uint64_t began) {
+    const auto is_claim = [began](const ChannelEntry& entry) {
+        return entry.timestamp <= began &&
+               (entry.type == PLUMB_ENTRY_PROCESS || entry.type == PLUMB_ENTRY_THREAD);
+    };
+    const auto number_of = [](const ChannelEntry& entry) {
+        return entry.type == PLUMB_ENTRY_PROCESS ? entry.process_id : entry.thread_id;
+    };
+    std::unordered_map<uint32_t, std::pair<uint64_t, uint32_t>>
+        last; /* by number: since when, and the process */
+    for (const ChannelEntry& entry : all) {
+        if (!is_claim(entry)) continue;
+        auto& [since, process_id] = last[number_of(entry)];
+        if (entry.timestamp < since) continue;
+        since = entry.timestamp;
+        process_id = entry.process_id;
+    }
+    const auto is_had_by_others = [&](const ChannelEntry& entry) {
+        return is_claim(entry) && last[number_of(entry)].second != entry.process_id;
+    };
+    std::unordered_set<uint32_t> had_before;
+    for (const ChannelEntry& entry : all)
+        if (is_had_by_others(entry)) had_before.insert(number_of(entry));
+    if (had_before.empty()) return;
+    std::erase_if(all, [&](const ChannelEntry& entry) {
+        return entry.type == PLUMB_ENTRY_THREAD && is_had_by_others(entry);
+    });
+    std::stable_partition(all.begin(), all.end(), [&](const ChannelEntry& entry) {
+        return entry.type != PLUMB_ENTRY_THREAD || !is_claim(entry) || !had_before.contains(entry.thread_id);
+    });
 }
 
 } // namespace
@@ -116,6 +152,7 @@ std::vector<ChannelEntry> KnownEntries::at(uint64_t began) {
     for (auto& [process_id, process] : processes_)
         for_each(process,
                  [&](const Entries& entries) { all.insert(all.end(), entries.begin(), entries.end()); });
+    give_numbers_to_last(all, began);
     for (ChannelEntry& entry : all)
         entry.timestamp = std::max(entry.timestamp, began);
     look_who_lives();

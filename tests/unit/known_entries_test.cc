@@ -67,6 +67,21 @@ TEST_F(Known, what_holds_is_told_again_as_of_then_and_what_came_since_as_it_was)
     EXPECT_THAT(at(50), ElementsAre("shop at 50", "third at 50", "libshop.so at 50"));
 }
 
+/* Readers take the last of one time for who has the number. */
+TEST_F(Known, a_number_that_another_one_had_is_told_behind_that) {
+    process(5000, 10, "family");
+    thread(5000, 4000, 20, "its thread");
+    thread(5000, 4001, 20, "its other thread");
+    process(4000, 30, "later");
+    process(3000, 40, "other");
+    thread(3000, 5000, 50, "last");
+    thread(3000, 4001, 150, "yet to come");
+    EXPECT_THAT(at(100), ElementsAre("other at 100", "yet to come at 150", "later at 100", "family at 100",
+                                     "its other thread at 100", "last at 100"));
+    EXPECT_THAT(at(200), ElementsAre("other at 200", "later at 200", "family at 200", "yet to come at 200",
+                                     "last at 200"));
+}
+
 TEST_F(Known, who_is_found_to_have_ended_is_told_of_once_more) {
     process(7, 10, "shop");
     thread(7, 8, 11, "stays");
