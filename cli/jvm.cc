@@ -244,31 +244,45 @@ bool comes_true(std::uint32_t process_id, unsigned looks, const Condition& condi
     return condition();
 }
 
+/* Which is somebody else's by now if its process has ended meanwhile: many programs end by SIGQUIT. Of kernels before 5.3 it is not known. */
+struct AskedProcess {
+    std::uint32_t process_id;
+    FileDescriptor file; /* made before it was found to be a JVM */
+
+    explicit AskedProcess(std::uint32_t id)
+        : process_id(id), file(static_cast<int>(::syscall(SYS_pidfd_open, id, 0))) {}
+    Status quit() const {
+        const long sent = file.is_open() ? ::syscall(SYS_pidfd_send_signal, file.get(), SIGQUIT, nullptr, 0)
+                                         : ::kill(static_cast<pid_t>(process_id), SIGQUIT);
+        return sent == 0 ? ok() : Error::from_errno(errno, "Could not signal process {}", process_id);
+    }
+};
+
 /* By SIGQUIT, once: a JVM that has its socket already when it comes to a second one answers that with a list of its threads. So who finds
  * that somebody else has just asked does not: nothing then. */
-Result<std::optional<AttachFile>> ask_to_listen(std::uint32_t process_id, const std::string& folder,
+Result<std::optional<AttachFile>> ask_to_listen(const AskedProcess& process, const std::string& folder,
                                                 const std::string& name, const std::string& path) {
     const AskingTurn turn(folder);
     if (!turn.is_ours() || is_asked_by_another(folder, name) || is_socket(path))
         return std::optional<AttachFile>();
-    if (const Status may = may_be_asked(process_id); !may) return may.error();
+    if (const Status may = may_be_asked(process.process_id); !may) return may.error();
     auto asked = make_attach_file(folder, name);
     if (!asked) return asked.error();
-    if (::kill(static_cast<pid_t>(process_id), SIGQUIT) != 0)
-        return Error::from_errno(errno, "Could not signal process {}", process_id);
+    if (const Status quit = process.quit(); !quit) return quit.error();
     return std::optional(std::move(*asked));
 }
 
 /* Has the JVM listen, if it does not yet; as one with -Xrs does from its start on. */
-Status begin_listening(std::uint32_t process_id, const std::string& folder, std::uint32_t number,
+Status begin_listening(const AskedProcess& process, const std::string& folder, std::uint32_t number,
                        const std::string& path) {
+    const std::uint32_t process_id = process.process_id;
     const std::string name = fmt::format(".attach_pid{}", number);
     if (const Status is = is_of_jvm(path, process_id); !is) return is.error();
     constexpr unsigned looks_beside_others = 3 * jvm_attach_looks / 2;
     Result<std::optional<AttachFile>> asked{std::optional<AttachFile>()};
     const bool is_asked = comes_true(process_id, looks_beside_others, [&] {
         if (is_socket(path)) return true;
-        if (asked && !*asked) asked = ask_to_listen(process_id, folder, name, path);
+        if (asked && !*asked) asked = ask_to_listen(process, folder, name, path);
         return !asked || asked->has_value();
     });
     if (!asked) return asked.error();
@@ -359,6 +373,7 @@ static Result<std::string> load_into_jvm(std::uint32_t process_id, const std::st
         return Error("What is asked of the agent has {} bytes, and a JVM takes {}.", options.size(),
                      jvm_argument_bytes_max)
             .hint("Name fewer methods, with fewer words.");
+    const AskedProcess asked(process_id);
     if (const Status is = is_jvm(process_id); !is) return is.error();
     const std::string folder = fmt::format("/proc/{}", process_id);
     if (!sees_same_file(folder, agent))
@@ -370,8 +385,7 @@ static Result<std::string> load_into_jvm(std::uint32_t process_id, const std::st
     const std::uint32_t number = innermost_number(process_id);
     const std::string path = fmt::format("{}/root/tmp/.java_pid{}", folder, number);
     const AsUserOf user(process);
-    if (const Status listens = begin_listening(process_id, folder, number, path); !listens)
-        return listens.error();
+    if (const Status listens = begin_listening(asked, folder, number, path); !listens) return listens.error();
     if (const Status is = is_of_jvm(path, process_id); !is) return is.error();
     using std::string_literals::operator""s;
     auto answer = ask_jvm(path, "1\0load\0"s + agent + "\0true\0"s + options + "\0"s);

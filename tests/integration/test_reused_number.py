@@ -5,6 +5,8 @@ for, and is not recorded."""
 import json
 import os
 import pathlib
+import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -13,7 +15,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(os.environ["PLUMB_SOURCE_DIR"]) / "tests/support"))
 from traced_program import TracedProgramTest  # noqa: E402
 
-PLUMB = pathlib.Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
+BUILD = pathlib.Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
+PLUMB = BUILD / "cli/plumb"
 
 # NUMBER PROGRAM: runs it under that number.
 AS_NUMBER = r"""
@@ -33,6 +36,21 @@ int main(int count, char** arguments) {
     if (child == 0) execv(arguments[2], arguments + 2);
     if (child != number || waitpid(child, &status, 0) != child) return 1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 2;
+}
+"""
+
+
+# Ends by SIGQUIT, in a way of its own.
+VICTIM = """
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+static void quit(int number) { _exit(number); }
+int main(void) {
+    signal(SIGQUIT, quit);
+    puts("there");
+    fflush(stdout);
+    return getchar() != EOF;
 }
 """
 
@@ -73,6 +91,36 @@ int main(int count, char** arguments) {
         process.stdin.write("\n")
         process.stdin.flush()
         process.stdout.readline()
+
+    def test_a_stranger_under_the_number_of_a_jvm_is_not_signalled(self):
+        """SIGQUIT, by which a JVM is asked to listen, ends most programs."""
+        if not shutil.which("javac") or not (BUILD / "probes/jvm/libplumb-jvm.so").exists():
+            self.skipTest("there is no JDK")
+        folder = pathlib.Path(self.trace).parent
+        helper = folder / "as_number"
+        subprocess.run(["cc", "-O1", "-x", "c", "-o", helper, "-"], input=AS_NUMBER, text=True, check=True)
+        (folder / "Sleeps.java").write_text("public class Sleeps { public static void main(String[] words) throws Exception {"
+                                            " System.out.println(\"there\"); Thread.sleep(100000); } }")
+        subprocess.run(["javac", "-d", folder, folder / "Sleeps.java"], check=True)
+        jvm = subprocess.Popen(["java", "-Xmx32m", "-cp", folder, "Sleeps"], cwd=folder, text=True, stdout=subprocess.PIPE)
+        self.addCleanup(jvm.stdout.close)
+        self.assertEqual(jvm.stdout.readline(), "there\n")
+        # As somebody leaves it who asks the JVM just now: the recorder waits for that.
+        (folder / f".attach_pid{jvm.pid}").touch()
+        recorder = subprocess.Popen([PLUMB, "record", "--jvm", "-p", str(jvm.pid), "-o", self.trace], text=True, stderr=subprocess.PIPE,
+                                    stdout=subprocess.DEVNULL)
+        time.sleep(1)
+        recorder.send_signal(signal.SIGSTOP)
+        jvm.kill()
+        jvm.wait()
+        victim = folder / "victim"
+        subprocess.run(["cc", "-O1", "-x", "c", "-o", victim, "-"], input=VICTIM, text=True, check=True)
+        stranger = self.start(helper, jvm.pid, victim)
+        (folder / f".attach_pid{jvm.pid}").unlink()
+        recorder.send_signal(signal.SIGCONT)
+        _, errors = recorder.communicate(timeout=60)
+        stranger.stdin.close()
+        self.assertEqual((recorder.returncode, stranger.wait(timeout=20)), (1, 0), errors)
 
     def test_a_stranger_under_the_number_of_one_that_has_ended_is_not_recorded(self):
         helper = pathlib.Path(self.trace).parent / "as_number"
