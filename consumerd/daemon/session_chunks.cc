@@ -221,9 +221,11 @@ Result<std::map<std::string, LeftTrace>> SessionRecording::close_left_chunks() {
         for (const Error& problem : chunk.problems)
             tell(problem.message());
         if (!chunk.totals.write_error.empty()) tell(unwritten_text(chunk));
-        if (!finished && !is_for_want_of_room(finished.error().number()))
-            return finished.error().with("The chunk that was left can not be finished");
-        if (!finished) wait_for_room(std::move(waiting), finished.error());
+        if (finished) continue;
+        if (is_for_want_of_room(finished.error().number()))
+            wait_for_room(std::move(waiting), finished.error());
+        else /* it keeps the name that it has */
+            tell(finished.error().with("The chunk that was left can not be finished").message());
     }
     finish_waiting_chunks();
     return left;

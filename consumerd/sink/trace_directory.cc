@@ -315,7 +315,15 @@ Result<std::string> TraceDirectory::make_folder(const std::string& name) const {
 }
 
 Status TraceDirectory::rename_folder(const std::string& from, const std::string& to) const {
-    if (::renameat2(folder_.fd(), from.c_str(), folder_.fd(), to.c_str(), RENAME_NOREPLACE) == 0) return ok();
+    const int folder = folder_.fd();
+    if (::renameat2(folder, from.c_str(), folder, to.c_str(), RENAME_NOREPLACE) == 0) return ok();
+    if (errno == EINVAL || errno == ENOSYS) {
+        /* File systems of the network know no such rename. An empty folder that somebody makes here meanwhile is replaced. */
+        if (::faccessat(folder, to.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+            errno = EEXIST;
+        else if (errno == ENOENT && ::renameat(folder, from.c_str(), folder, to.c_str()) == 0)
+            return ok();
+    }
     return Error::from_errno(errno, "Could not rename {} to {}", folder_.path_of(from), to);
 }
 

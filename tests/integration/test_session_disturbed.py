@@ -322,6 +322,23 @@ class Disturbed(TracedProgramTest):
             except OSError:
                 pass
 
+    def test_a_chunk_that_can_not_be_renamed_holds_up_nothing(self):
+        """Somebody has a copy of it in its place: it keeps its name, and the next worker begins."""
+        self.begin("copied")
+        subprocess.run([self.program], check=True, timeout=60)
+        self.until(lambda: self.status("copied")["events"] == 1000, "written")
+        chunk, = self.trace.glob("chunk-*.part")
+        shutil.copytree(chunk, chunk.with_suffix(""))
+        worker = self.status("copied")["worker_pid"]
+        os.kill(worker, signal.SIGKILL)
+        self.until(lambda: self.status("copied").get("worker_pid", worker) != worker, "the next worker")
+        subprocess.run([self.program], check=True, timeout=60)
+        said = plumb("destroy", "copied", status=None).stderr
+        self.assertIn("The chunk that was left can not be finished", said)
+        self.assertTrue(chunk.exists())
+        later, = self.trace.glob("chunk-00000002-*")
+        self.assertEqual(plumb("view", later).stdout.count("upset:taken"), 1000)
+
     def test_a_chunk_waits_for_its_summary(self):
         """A folder in its place stands for a disk without room."""
         self.begin("full")
