@@ -42,7 +42,10 @@ Status keep(const std::string& path, std::string_view text) {
     if (::stat(path.c_str(), &info) != 0) return replace_file(path, text);
     if (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) return write_into(path, text);
     const std::unique_ptr<char, void (*)(void*)> target(::realpath(path.c_str(), nullptr), std::free);
-    return replace_file(target ? target.get() : path, text);
+    const std::string file = target ? target.get() : path;
+    if (Status replaced = replace_file(file, text); !replaced) return replaced;
+    ::chmod(file.c_str(), info.st_mode & 07777); /* who could read it before */
+    return ok();
 }
 
 int run_save(const SaveWords& words) {

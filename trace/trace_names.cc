@@ -144,11 +144,13 @@ void TraceNames::leave_out_repeated() {
                      [](const ObjectRecord& a, const ObjectRecord& b) { return a.time_ns < b.time_ns; });
     std::map<std::pair<uint32_t, uint64_t>, const ObjectRecord*> last;
     std::vector<ObjectRecord> kept;
+    /* What a process had before exec() is not the new program's, though it lies where that one's does. */
     for (const ObjectRecord& object : objects_) {
         const ObjectRecord*& before = last[{object.process_id, object.base}];
         const bool is_repeated = before != nullptr && before->path == object.path &&
                                  before->build_id == object.build_id &&
-                                 before->size_bytes == object.size_bytes;
+                                 before->size_bytes == object.size_bytes &&
+                                 before->time_ns >= find_image(object.process_id, object.time_ns).from_ns;
         before = &object;
         if (!is_repeated) kept.push_back(object);
     }

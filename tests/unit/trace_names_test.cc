@@ -214,6 +214,28 @@ TEST_F(Names, KnowObjectsByWhereTheyAre) {
     EXPECT_EQ(object.path, "/lib/x.so");
 }
 
+/* As chunks tell them again. Behind exec() the same object is told by another program. */
+TEST_F(Names, ObjectsThatAreToldAgainAreOneUnlessAnotherProgramHasThem) {
+    const auto object = [this](uint64_t at) {
+        who.event(
+            ctf_statedump_object, at, 5,
+            Payload().add(5u).add(uint64_t{0x7000}).add(uint64_t{0x2000}).string("ab01").string("/lib/x.so"));
+    };
+    process(10, 5, 1, 0, "first", "/bin/first");
+    object(11);
+    process(20, 5, 1, 0, "first", "/bin/first");
+    object(21);
+    process(30, 5, 1, 0, "second", "/bin/second");
+    object(31);
+    process(40, 5, 1, 0, "second", "/bin/second");
+    object(41);
+    const TraceNames all = names(0, {}, true);
+    std::vector<int64_t> times;
+    for (const ObjectRecord& each : all.objects())
+        times.push_back(each.time_ns);
+    EXPECT_EQ(times, (std::vector<int64_t>{11, 31}));
+}
+
 /* Before 0 there is no thread: nobody asks who that is. Else the answer is that of the time that is asked for, in any order. */
 TEST_F(Names, AreTheSameWhoeverAskedBefore) {
     thread(10, 5, 7, "a");
