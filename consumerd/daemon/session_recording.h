@@ -26,7 +26,6 @@
 #include "consumerd/sink/trace_directory.h"
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -177,8 +176,7 @@ private:
     /* What a worker has of a trigger. */
     struct ArmedTrigger {
         std::optional<EventCount> count{};
-        std::deque<Death> dead{}; /* whose death it was not fired for yet */
-        pid_t command = 0;        /* that runs */
+        pid_t command = 0; /* that runs */
         bool has_failed_to_store = false;
     };
     void tell(const std::string& line);
@@ -191,13 +189,15 @@ private:
     void end_trigger(const Trigger& trigger);
     void end_triggers();
     Json trigger_status(const Trigger& trigger) const;
+    void keep_causes(bool is_any_new);
     void note_deaths();
     void look_for_processes();
     void watch_anew();
     void note_fill();
     void note_events();
     void serve(Trigger& trigger);
-    void fire(const Trigger& trigger, std::uint64_t causes, const std::optional<Death>& death);
+    void fire(const Trigger& trigger, std::uint64_t causes,
+              const std::optional<Trigger::Progress::Dead>& death);
     bool has_ended(const std::string& trigger, pid_t command) const;
     std::uint64_t look_at_triggers();
 

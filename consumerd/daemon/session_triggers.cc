@@ -89,6 +89,16 @@ Result<pid_t> spawn_command(const std::vector<std::string>& command,
     return process;
 }
 
+/* Of the causes that are served now, the last death, if it is one of those that are known. */
+std::optional<Trigger::Progress::Dead> take_dead(Trigger::Progress& so_far) {
+    std::optional<Trigger::Progress::Dead> last;
+    const auto end = std::find_if(so_far.dead.begin(), so_far.dead.end(),
+                                  [&](const auto& each) { return each.cause > so_far.served; });
+    if (end != so_far.dead.begin()) last = *std::prev(end);
+    so_far.dead.erase(so_far.dead.begin(), end);
+    return last;
+}
+
 } // namespace
 
 void SessionRecording::tell(const std::string& line) {
@@ -268,22 +278,35 @@ Json SessionRecording::triggers() const {
     return list;
 }
 
+/* Of causes that wait: a worker that takes over serves them. */
+void SessionRecording::keep_causes(bool is_any_new) {
+    if (!is_any_new) return;
+    if (Status stored = store(); !stored) log_(stored.error().message());
+}
+
 void SessionRecording::signalled(int number) {
+    bool is_any = false;
     for (Trigger& trigger : description_.triggers)
-        if (description_.is_started && trigger.cause == TriggerCause::signal && trigger.signal == number)
+        if (description_.is_started && trigger.cause == TriggerCause::signal && trigger.signal == number) {
             trigger.so_far.causes++;
+            is_any = true;
+        }
+    keep_causes(is_any);
 }
 
 void SessionRecording::note_deaths() {
     if (!deaths_) return;
+    bool is_any = false;
     for (const Death& death : deaths_->take())
         for (Trigger& trigger : description_.triggers) {
             if (!description_.is_started || trigger.cause != TriggerCause::death) continue;
             if (trigger.signal == 0 ? death.signal == 0 : trigger.signal != death.signal) continue;
-            trigger.so_far.causes++;
-            auto& dead = armed_[trigger.name].dead;
-            if (dead.size() < deaths_kept) dead.push_back(death);
+            const std::uint64_t cause = ++trigger.so_far.causes;
+            auto& dead = trigger.so_far.dead;
+            if (dead.size() < deaths_kept) dead.push_back({cause, death.process_id, death.signal});
+            is_any = true;
         }
+    keep_causes(is_any);
 }
 
 void SessionRecording::look_for_processes() {
@@ -339,7 +362,7 @@ void SessionRecording::serve(Trigger& trigger) {
     const bool is_too_often = trigger.at_most && trigger.so_far.fired >= *trigger.at_most;
     const bool is_too_early = trigger.every_ns != 0 && trigger.so_far.fired_ns != 0 &&
                               now_ns - trigger.so_far.fired_ns < trigger.every_ns;
-    const Trigger::Progress before = trigger.so_far;
+    Trigger::Progress before = trigger.so_far;
     std::uint64_t causes = trigger.is_for_each() ? 1 : waiting;
     if (is_too_often || is_too_early) {
         causes = waiting;
@@ -350,25 +373,22 @@ void SessionRecording::serve(Trigger& trigger) {
         trigger.so_far.is_firing = true;
     }
     trigger.so_far.served += causes;
+    const auto death = take_dead(trigger.so_far);
     if (Status stored = store(); !stored) {
-        trigger.so_far = before;
+        trigger.so_far = std::move(before);
         if (!armed.has_failed_to_store) log_(stored.error().message());
         armed.has_failed_to_store = true;
         return;
     }
     armed.has_failed_to_store = false;
-    std::optional<Death> death;
-    for (std::uint64_t i = 0; i < causes && !armed.dead.empty(); i++) {
-        death = armed.dead.front();
-        armed.dead.pop_front();
-    }
     if (!trigger.so_far.is_firing) return;
     fire(trigger, causes, death);
     trigger.so_far.is_firing = false;
     if (Status stored = store(); !stored) log_(stored.error().message());
 }
 
-void SessionRecording::fire(const Trigger& trigger, std::uint64_t causes, const std::optional<Death>& death) {
+void SessionRecording::fire(const Trigger& trigger, std::uint64_t causes,
+                            const std::optional<Trigger::Progress::Dead>& death) {
     std::vector<std::pair<std::string, std::string>> variables = {
         {"PLUMB_SESSION", description_.name},
         {"PLUMB_TRIGGER", trigger.name},

@@ -156,6 +156,27 @@ constexpr OwnNumber own_numbers[] = {{"causes_before", &Trigger::Progress::cause
                                      {"interrupted", &Trigger::Progress::interrupted},
                                      {"fired_ns", &Trigger::Progress::fired_ns}};
 
+/* [cause, process, signal] of each. */
+Json dead_as_json(const std::vector<Trigger::Progress::Dead>& dead) {
+    Json list = Json::array();
+    for (const auto& each : dead)
+        list.push_back({each.cause, each.process_id, each.signal});
+    return list;
+}
+
+bool read_dead(const Json& object, std::vector<Trigger::Progress::Dead>& dead) {
+    const auto list = object.find("dead");
+    if (list == object.end()) return true;
+    if (!list->is_array()) return false;
+    for (const Json& each : *list) {
+        if (!each.is_array() || each.size() != 3) return false;
+        for (const Json& number : each)
+            if (!number.is_number_unsigned()) return false;
+        dead.push_back({each[0].get<std::uint64_t>(), each[1].get<std::uint32_t>(), each[2].get<int>()});
+    }
+    return true;
+}
+
 Status read_own(const Json& object, Trigger& trigger) {
     for (const OwnNumber& each : own_numbers) {
         const auto number = number_in(object, each.key, 0);
@@ -164,7 +185,8 @@ Status read_own(const Json& object, Trigger& trigger) {
     }
     const auto cookie = text_in(object, "cookie", "0");
     const auto is_firing = flag_in(object, "firing", false), is_above = flag_in(object, "above", false);
-    if (!cookie || !is_firing || !is_above) return Error("A trigger is not what a worker writes.").as(EINVAL);
+    if (!cookie || !is_firing || !is_above || !read_dead(object, trigger.so_far.dead))
+        return Error("A trigger is not what a worker writes.").as(EINVAL);
     const char* const end = cookie->data() + cookie->size();
     const auto [rest, wrong] = std::from_chars(cookie->data(), end, trigger.so_far.cookie, 16);
     if (wrong != std::errc() || rest != end) return Error("\"cookie\" is no number in base 16.").as(EINVAL);
@@ -174,10 +196,10 @@ Status read_own(const Json& object, Trigger& trigger) {
 }
 
 Status check_keys_of(const Json& object) {
-    constexpr std::string_view known[] = {"name",   "on",     "event",    "filter",        "percent",
-                                          "signal", "do",     "command",  "at_most",       "every_ns",
-                                          "cookie", "firing", "above",    "causes_before", "causes",
-                                          "served", "fired",  "left_out", "interrupted",   "fired_ns"};
+    constexpr std::string_view known[] = {
+        "name",    "on",      "event",    "filter",   "percent",     "signal",   "do",
+        "command", "at_most", "every_ns", "cookie",   "firing",      "above",    "causes_before",
+        "causes",  "served",  "fired",    "left_out", "interrupted", "fired_ns", "dead"};
     for (const auto& [key, value] : object.items())
         if (std::find(std::begin(known), std::end(known), key) == std::end(known))
             return Error("\"{}\" is not known of a trigger.", key)
@@ -216,6 +238,7 @@ Json trigger_as_json(const Trigger& trigger, bool whole) {
     if (trigger.so_far.cookie != 0) object["cookie"] = fmt::format("{:016x}", trigger.so_far.cookie);
     if (trigger.so_far.is_firing) object["firing"] = true;
     if (trigger.so_far.is_above) object["above"] = true;
+    if (!trigger.so_far.dead.empty()) object["dead"] = dead_as_json(trigger.so_far.dead);
     return object;
 }
 

@@ -43,6 +43,12 @@ struct Trigger {
         std::uint64_t fired_ns = 0; /* the last time, on CLOCK_MONOTONIC */
         bool is_firing = false;
         bool is_above = false; /* fill: it has not been below since it was passed */
+        struct Dead {
+            std::uint64_t cause; /* the how-manieth it is */
+            std::uint32_t process_id;
+            int signal; /* 0: by none */
+        };
+        std::vector<Dead> dead{}; /* of causes that were not served yet, the first ones */
     } so_far{};
 
     /* A command alone is run for each cause; what is written serves all causes that have come by then. */

@@ -263,6 +263,25 @@ class Triggers(TracedProgramTest):
         self.assertEqual((event["causes"], event["fired"], event["waiting"]), (100, 100, 0))
         self.assertEqual((event["events_not_counted"], event["left_out"]), (0, 0))
 
+    def test_deaths_that_wait_are_served_behind_a_kill(self):
+        """Each with its own process, and none with another's."""
+        if not TELLS_OF_DEATHS:
+            self.skipTest("deaths are told to root alone")
+        self.session("web")
+        self.add("web", "d", "death", f"run sh -c \"{self.command} d '{self.ran}'; sleep 1\"")
+        victims = [self.start_program() for _ in range(4)]
+        time.sleep(0.3)
+        for victim in victims[:3]:
+            victim.kill()
+        wait_for(lambda: self.trigger("web", "d")["causes"] == 3)
+        self.kill_worker("web")
+        self.die(victims[3])
+        wait_for(lambda: self.trigger("web", "d")["causes"] == 4 and self.trigger("web", "d")["waiting"] == 0)
+        said = self.wait_runs(4)
+        dead, of = [line[4] for line in said], [str(victim.pid) for victim in victims]
+        self.assertEqual((sorted(dead[:3]), dead[3:]), (sorted(of[:3]), of[3:]))
+        self.assertEqual(self.trigger("web", "d")["interrupted"], 0)
+
     def test_what_is_written_serves_all_causes_so_far(self):
         output = self.session("web")
         self.add("web", "r", "event shop:order", "rotate", self.run_words())
