@@ -6,8 +6,8 @@
 #include "signals_held.h"
 
 #include "condition/program.h"
+#include "context/callstack.h"
 #include "context/context.h"
-#include "context/object_mark.h"
 #include "count/link.h"
 
 #include <plumb/abi/context.h>
@@ -389,6 +389,7 @@ extern "C" __attribute__((visibility("default"))) int plumb_register_object(plum
     object->setup->writers = runtime.writers;
     object->setup->rseq_offset = runtime.rseq_offset;
     if (runtime.state == nullptr) return error;
+    context::forget_frames();
     if (!permit.given()) { // it can not be introduced, and stays off
         if (has_events(*object)) count_left_off(~0u);
         return 0;
@@ -426,7 +427,7 @@ extern "C" __attribute__((visibility("default"))) void plumb_unregister_object(p
         return;
     }
     if (runtime.process_id != sys::process_id()) return; // a child of vfork: all of this is its parent's
-    context::forget_object_marks();
+    context::forget_frames();
     unregister(*object);
     // Another thread may be in the middle of an update, which does all of this by itself.
     const bool was_never_traced =

@@ -5,7 +5,9 @@
 // address is, and which registers it has saved where. So a frame that was seen before costs a look into a table and a few loads.
 // The table is one of a fixed size for the process. Its rows are written by anybody at any time: each has a sum over what stands in
 // it, and one that is half of one frame and half of another is none. What it says of an object that was unloaded since is not
-// taken for what is there now, as each row knows which object it is of (object_mark.h); and if it were, it is only which words of the stack are read.
+// taken for what is there now, as each row knows which object it is of: by where that is, and by how many with tracepoints had come and gone by then,
+// since the loader gives the next one all that one had. If one without any takes the place of another, it is only which words of the
+// stack are read.
 //
 // Nothing is read that may not be there. The page that the stack pointer is in is; so is what is above it in the stack that the
 // process began with. Of any other page (another thread's, an alternate stack, a coroutine's, what tables say) the kernel is asked
@@ -16,7 +18,6 @@
 #include "../runtime.h"
 #include "cfi.h"
 #include "frame_names.h"
-#include "object_mark.h"
 
 #include <plumb/made_code.h>
 
@@ -35,6 +36,9 @@ constinit plumb_made_code* first_made_code = nullptr;
 #if defined(PLUMB_WALKS_STACKS)
 
 namespace {
+
+// With tracepoints.
+uint32_t objects_changed;
 
 constexpr uint64_t page_bytes = 4096;
 constexpr uint64_t page_mask = ~(page_bytes - 1);
@@ -107,14 +111,14 @@ private:
 class Objects {
 public:
     // False: of none that is known.
-    bool find(Memory& memory, uint64_t address) {
+    bool find(uint64_t address) {
         if (found_[current_].object.has(address)) return true;
         for (uint32_t i = 0; i < used_; i++)
             if (found_[i].object.has(address)) {
                 current_ = i;
                 return true;
             }
-        return look_up(memory, address);
+        return look_up(address);
     }
     const Object& object() const { return found_[current_].object; }
     uint16_t mark() const { return found_[current_].mark; }
@@ -126,16 +130,18 @@ private:
         uint16_t mark; // by which it is told from what was there before it
     };
 
-    __attribute__((noinline)) bool look_up(Memory& memory, uint64_t address) {
+    __attribute__((noinline)) bool look_up(uint64_t address) {
         dl_find_object there = {};
         if (_dl_find_object(reinterpret_cast<void*>(address), &there) != 0) return false;
         const Object object = {reinterpret_cast<uint64_t>(there.dlfo_map_start),
                                reinterpret_cast<uint64_t>(there.dlfo_map_end),
                                reinterpret_cast<uint64_t>(there.dlfo_eh_frame)};
-        const uint16_t mark = object_mark(memory, object, reinterpret_cast<uint64_t>(there.dlfo_link_map));
+        const uint64_t what = object.start ^ object.frame_header << 7 ^
+                              reinterpret_cast<uint64_t>(there.dlfo_link_map) << 13 ^
+                              uint64_t { load_relaxed(objects_changed) } << 40;
         current_ = next_++ % count_max;
         if (used_ <= current_) used_ = current_ + 1;
-        found_[current_] = {object, mark};
+        found_[current_] = {object, static_cast<uint16_t>((what * 0x9e3779b97f4a7c15u) >> 48)};
         return object.has(address);
     }
 
@@ -322,7 +328,7 @@ public:
         // A return address is behind its call, which may be the last instruction of its function.
         const uint64_t instruction = address() - (is_exact_ ? 0 : 1);
         if (address() == 0) return Step::outermost;
-        if (!objects_.find(memory_, instruction)) return Step::unknown;
+        if (!objects_.find(instruction)) return Step::unknown;
         Frame frame;
         if (is_remembered() && known.find(key(), objects_.mark(), frame)) return up_by(frame);
         return up_by_tables(instruction);
@@ -476,7 +482,13 @@ void prepare_callstacks() {
     prepare_frame_names();
 }
 
+void forget_frames() {
+    __atomic_fetch_add(&objects_changed, 1, __ATOMIC_RELAXED);
+}
+
 #else
+
+void forget_frames() {}
 
 Walked walk_stack(const void*, uint32_t, unsigned char*, uint32_t) {
     return {0, PLUMB_CALLSTACK_UNABLE};

@@ -20,4 +20,7 @@ Walked walk_stack(const void* entry, uint32_t session, unsigned char* to, uint32
 // As the owner of `updating`: memory for what is remembered of frames.
 void prepare_callstacks();
 
+// An object with tracepoints comes or goes: another one may get its place.
+void forget_frames();
+
 } // namespace plumb::context

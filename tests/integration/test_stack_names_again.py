@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
@@ -137,6 +138,7 @@ class NamesAgain(WithNames):
             recorder = subprocess.Popen([PLUMB, "record", "-q", "--context", "callstack", "-p", str(host.pid), "-o", trace])
             while not (channels() - before and (trace / "ust").exists()):
                 self.assertIsNone(recorder.poll())
+            time.sleep(0.5)  # it has heard that the program has followed
             return recorder
 
         command(f"o {stays}")  # with it the program has the runtime for good
