@@ -31,7 +31,7 @@ namespace {
 
 /* Between two looks: at counts and rings, and for processes that have come, of which one that dies at once is not to be missed. */
 constexpr std::uint64_t trigger_look_ns = 100'000'000, process_look_ns = 20'000'000;
-constexpr std::size_t problems_kept = 8, deaths_kept = 1024;
+constexpr std::size_t problems_kept = 8, deaths_kept = 256;
 
 bool is_for_process(const Rule& rule, const ProcessSlot& slot) {
     if (rule.pattern.starts_with('!')) return false;

@@ -156,23 +156,31 @@ constexpr OwnNumber own_numbers[] = {{"causes_before", &Trigger::Progress::cause
                                      {"interrupted", &Trigger::Progress::interrupted},
                                      {"fired_ns", &Trigger::Progress::fired_ns}};
 
-/* [cause, process, signal] of each. */
-Json dead_as_json(const std::vector<Trigger::Progress::Dead>& dead) {
-    Json list = Json::array();
+/* "CAUSE:PROCESS:SIGNAL " of each: there may be some hundreds, and all of it is written for each cause. */
+std::string dead_text(const std::vector<Trigger::Progress::Dead>& dead) {
+    std::string text;
     for (const auto& each : dead)
-        list.push_back({each.cause, each.process_id, each.signal});
-    return list;
+        text += fmt::format("{}:{}:{} ", each.cause, each.process_id, each.signal);
+    return text;
 }
 
-bool read_dead(const Json& object, std::vector<Trigger::Progress::Dead>& dead) {
-    const auto list = object.find("dead");
-    if (list == object.end()) return true;
-    if (!list->is_array()) return false;
-    for (const Json& each : *list) {
-        if (!each.is_array() || each.size() != 3) return false;
-        for (const Json& number : each)
-            if (!number.is_number_unsigned()) return false;
-        dead.push_back({each[0].get<std::uint64_t>(), each[1].get<std::uint32_t>(), each[2].get<int>()});
+/* Steps over it, and what ends it. */
+template <typename Number>
+bool take_number(std::string_view& text, char end, Number& number) {
+    const auto [rest, wrong] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const auto taken = static_cast<std::size_t>(rest - text.data());
+    if (wrong != std::errc() || taken == text.size() || *rest != end) return false;
+    text.remove_prefix(taken + 1);
+    return true;
+}
+
+bool read_dead(std::string_view text, std::vector<Trigger::Progress::Dead>& dead) {
+    while (!text.empty()) {
+        Trigger::Progress::Dead each{};
+        if (!take_number(text, ':', each.cause) || !take_number(text, ':', each.process_id) ||
+            !take_number(text, ' ', each.signal) || each.signal < 0)
+            return false;
+        dead.push_back(each);
     }
     return true;
 }
@@ -183,9 +191,9 @@ Status read_own(const Json& object, Trigger& trigger) {
         if (!number) return number.error();
         trigger.so_far.*each.value = *number;
     }
-    const auto cookie = text_in(object, "cookie", "0");
+    const auto cookie = text_in(object, "cookie", "0"), dead = text_in(object, "dead", "");
     const auto is_firing = flag_in(object, "firing", false), is_above = flag_in(object, "above", false);
-    if (!cookie || !is_firing || !is_above || !read_dead(object, trigger.so_far.dead))
+    if (!cookie || !is_firing || !is_above || !dead || !read_dead(*dead, trigger.so_far.dead))
         return Error("A trigger is not what a worker writes.").as(EINVAL);
     const char* const end = cookie->data() + cookie->size();
     const auto [rest, wrong] = std::from_chars(cookie->data(), end, trigger.so_far.cookie, 16);
@@ -238,7 +246,7 @@ Json trigger_as_json(const Trigger& trigger, bool whole) {
     if (trigger.so_far.cookie != 0) object["cookie"] = fmt::format("{:016x}", trigger.so_far.cookie);
     if (trigger.so_far.is_firing) object["firing"] = true;
     if (trigger.so_far.is_above) object["above"] = true;
-    if (!trigger.so_far.dead.empty()) object["dead"] = dead_as_json(trigger.so_far.dead);
+    if (!trigger.so_far.dead.empty()) object["dead"] = dead_text(trigger.so_far.dead);
     return object;
 }
 
