@@ -4,7 +4,6 @@
  * payload nothing is believed.
  */
 #include <linux/err.h>
-#include <linux/glob.h>
 #include <linux/overflow.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
@@ -12,6 +11,7 @@
 #include <linux/string.h>
 
 #include "filter.h"
+#include "glob.h"
 
 struct plumb_filter {
 	u16 field_count;
@@ -210,9 +210,9 @@ static bool compare_text(const struct plumb_filter_test *test, const char *text,
 	case PLUMB_FILTER_UNEQUAL:
 		return strcmp(text, wanted) != 0;
 	case PLUMB_FILTER_MATCHES:
-		return glob_match(wanted, text);
+		return plumb_glob_matches(wanted, text);
 	default:
-		return !glob_match(wanted, text);
+		return !plumb_glob_matches(wanted, text);
 	}
 }
 

@@ -3,9 +3,8 @@
  *
  * What always holds:
  *  - The JVM runs on whatever goes wrong here: nothing is printed, no failure is returned to it.
- *  - No method of the program's is called but by the JVM itself, and of the JDK's only Class.forName(): where events are asked for or given
- *    back (as_jdk.c), and of a loader of the program's, which the JVM would ask by itself otherwise (hook_class.c). Fields of objects are
- *    read as they are.
+ *  - No method of the program's is called, but by the JVM itself; of the JDK's only Class.forName(), where events are asked for or given
+ *    back (as_jdk.c). Fields of objects are read as they are.
  *  - Code of the program's is changed for entry and exit of methods alone, which are asked for by name (methods.c).
  *  - No lock of ours is held over a call into the JVM, but for one that others wait for a limited time only (numbers.c):
  *    such a call may stop for a safepoint, or for a debugger.
@@ -158,7 +157,10 @@ bool plumb_methods_are_settled(void);   /* what was asked for last is done */
 bool plumb_methods_begin(void);         /* false: which classes have hooks could not be known */
 void plumb_methods_follow(JNIEnv* jni);
 void plumb_methods_end(JNIEnv* jni);
-bool plumb_methods_are_left_over(void); /* hooks of a class that was on its way at the end */
+bool plumb_methods_are_left_over(
+    void); /* hooks of a class that was on its way at the end, or found no room to go */
+uint64_t
+plumb_methods_left_over_wait_ns(void); /* until they are to be tried again; 0: it is not known, or now */
 void plumb_methods_end_left_over(JNIEnv* jni);
 /* From any thread. The number of the first pattern from there on that has matched nothing, and 1; 0: there is none, or it is not known. */
 uint32_t plumb_methods_first_unmatched(uint32_t from);

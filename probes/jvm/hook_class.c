@@ -1,16 +1,14 @@
 /*
- * The class whose methods hooked code calls. It has to be found from every class, whatever its module: so it is the boot loader's, and of
- * java.lang, which every module reads. All it has is native methods. Once made it stays, as classes of that loader do. A loader that does
- * not hand on what it does not know (of a sandbox) would be asked for it by the first hook, and throw there: it is asked before.
+ * The class whose methods hooked code calls. It has to be found from every class, whatever its loader and its module: so it is the boot
+ * loader's, and of java.lang, which every module reads. All it has is native methods. Once made it stays, as classes of that loader do.
+ * A loader that does not hand on what it does not know throws at the first hook (docs/jvm.md): it can not be asked before, since it may
+ * take any lock, and any time, where a thread of the program's holds locks, or one of ours is waited for.
  */
 #include "method_hooks.h"
 #include "methods.h"
 
 static jclass any_class; /* NULL: not known */
 static bool class_is_there;
-static jclass hook_class, class_class; /* from then on */
-static jmethodID for_name;
-static jstring hook_class_name;
 
 static void put_text(struct plumb_class_output* output, const char* text) {
     enum { tag_utf8 = 1 };
@@ -66,32 +64,6 @@ static bool register_natives(JNIEnv* jni, jclass class) {
            !plumb_threw(jni);
 }
 
-static void prepare_asking(JNIEnv* jni, jclass class) {
-    const jclass its_class = (*jni)->GetObjectClass(jni, class);
-    for_name = (*jni)->GetStaticMethodID(jni, its_class, "forName",
-                                         "(Ljava/lang/String;ZLjava/lang/ClassLoader;)Ljava/lang/Class;");
-    const jstring name = (*jni)->NewStringUTF(jni, PLUMB_HOOK_CLASS_NAME);
-    if (!for_name || !name) plumb_threw(jni);
-    if (name) hook_class_name = (*jni)->NewGlobalRef(jni, name);
-    hook_class = (*jni)->NewGlobalRef(jni, class);
-    class_class = (*jni)->NewGlobalRef(jni, its_class);
-    if (name) (*jni)->DeleteLocalRef(jni, name);
-    (*jni)->DeleteLocalRef(jni, its_class);
-}
-
-bool plumb_loader_finds_hook_class(JNIEnv* jni, jobject loader) {
-    if (!loader) return true;
-    if (!for_name || !hook_class_name || !hook_class || !class_class) return false;
-    const jobject found =
-        (*jni)->CallStaticObjectMethod(jni, class_class, for_name, hook_class_name, JNI_FALSE, loader);
-    /* -Xcheck:jni wants it asked; what Thread.stop() throws stays, unless it has ended the call. */
-    if ((*jni)->ExceptionCheck(jni) && !found) (*jni)->ExceptionClear(jni);
-    if (!found) return false;
-    const bool is_it = (*jni)->IsSameObject(jni, found, hook_class);
-    (*jni)->DeleteLocalRef(jni, found);
-    return is_it;
-}
-
 /* Who asks for a method has the class initialized, which else the first thread that comes to a hook would do. */
 static void make_class(JNIEnv* jni, void* unused) {
     struct plumb_class_output file = {NULL, 0, 0, false};
@@ -105,7 +77,6 @@ static void make_class(JNIEnv* jni, void* unused) {
     class_is_there = register_natives(jni, class) &&
                      (*jni)->GetStaticMethodID(jni, class, PLUMB_HOOK_ENTER, PLUMB_HOOK_ENTER_TYPE) != NULL;
     plumb_threw(jni);
-    prepare_asking(jni, class);
     (*jni)->DeleteLocalRef(jni, class);
 }
 

@@ -61,6 +61,17 @@ static bool has_room(struct plumb_method_wish* wish) {
     return false;
 }
 
+static void keep_counted(struct plumb_chosen_methods* counted, struct plumb_known_method* known) {
+    enum { more = 16 };
+    counted->all++;
+    if (counted->known_count % more == 0) {
+        void* const room = realloc(counted->known, (counted->known_count + more) * sizeof(*counted->known));
+        if (!room) return;
+        counted->known = room;
+    }
+    counted->known[counted->known_count++] = known;
+}
+
 static int32_t number_of_chosen(struct chosen* chosen, char* method, char* signature) {
     const struct plumb_text class_name = {chosen->class_name, strlen(chosen->class_name)},
                             method_name = plumb_utf8_in_place(method), types = plumb_utf8_in_place(signature);
@@ -77,7 +88,7 @@ static int32_t number_of_chosen(struct chosen* chosen, char* method, char* signa
         return -1;
     }
     if (chosen->is_first) {
-        chosen->counted->all++;
+        keep_counted(chosen->counted, known);
         __atomic_store_n(&known->generation, chosen->wish->generation, __ATOMIC_RELAXED);
         count_patterns(chosen, false);
     }
@@ -101,6 +112,7 @@ static void leave_alone(void* context, int32_t number, const char* reason) {
     (void)number;
     if (!chosen->is_first) return;
     chosen->counted->all--;
+    if (chosen->counted->known_count != 0) chosen->counted->known_count--;
     take_room_back(chosen->wish);
     count_patterns(chosen, true);
     plumb_trace(jvm, method_left_alone, known->class_name.at, known->class_name.bytes, known->method.at,
@@ -117,12 +129,15 @@ bool plumb_choose_methods(struct plumb_method_wish* wish, const unsigned char* b
     return is_changed;
 }
 
+/* Another loader's class of that name may have its hooks. */
 void plumb_leave_chosen_alone(struct plumb_method_wish* wish, const struct plumb_chosen_methods* counted) {
     __atomic_sub_fetch(&wish->hooked, counted->all, __ATOMIC_RELAXED);
     for (uint32_t i = 0; i < wish->count; i++) {
         __atomic_sub_fetch(&wish->patterns[i].methods, counted->of_pattern[i], __ATOMIC_RELAXED);
         __atomic_add_fetch(&wish->patterns[i].left_alone, counted->of_pattern[i], __ATOMIC_RELAXED);
     }
+    for (uint32_t i = 0; i < counted->known_count; i++)
+        __atomic_store_n(&counted->known[i]->generation, 0, __ATOMIC_RELAXED);
 }
 
 /* What is looked for in a class that is loaded. */
@@ -163,18 +178,8 @@ static bool has_method(jclass class, const struct looked_for* what, struct plumb
     return is_any;
 }
 
-static void count_left_alone(struct plumb_method_wish* wish, uint64_t found, bool was_chosen) {
-    if (found != 0 && was_chosen) take_room_back(wish);
-    for (uint32_t i = 0; i < wish->count; i++) {
-        if ((found >> i & 1) == 0) continue;
-        if (was_chosen) __atomic_sub_fetch(&wish->patterns[i].methods, 1, __ATOMIC_RELAXED);
-        __atomic_add_fetch(&wish->patterns[i].left_alone, 1, __ATOMIC_RELAXED);
-    }
-}
-
 static void tell_methods_left_alone(jclass class, struct plumb_text class_name,
-                                    struct plumb_method_wish* wish, uint64_t of_class, const char* reason,
-                                    bool was_chosen) {
+                                    struct plumb_method_wish* wish, uint64_t of_class, const char* reason) {
     jvmtiEnv* const jvmti = plumb_jvm.jvmti;
     jint count = 0;
     jmethodID* methods = NULL;
@@ -185,7 +190,9 @@ static void tell_methods_left_alone(jclass class, struct plumb_text class_name,
         if (method.text.at && signature.text.at) {
             const uint64_t found =
                 plumb_wish_matches_method(wish, of_class, method.text.at, signature.text.at);
-            count_left_alone(wish, found, was_chosen);
+            for (uint32_t k = 0; k < wish->count; k++)
+                if ((found >> k & 1) != 0)
+                    __atomic_add_fetch(&wish->patterns[k].left_alone, 1, __ATOMIC_RELAXED);
             if (found != 0)
                 plumb_trace(jvm, method_left_alone, class_name.at, class_name.bytes, method.text.at,
                             method.text.bytes, signature.text.at, signature.text.bytes, reason);
@@ -196,13 +203,11 @@ static void tell_methods_left_alone(jclass class, struct plumb_text class_name,
     (*jvmti)->Deallocate(jvmti, (unsigned char*)methods);
 }
 
-void plumb_tell_methods_left_alone(jclass class, struct plumb_method_wish* wish, const char* reason,
-                                   bool was_chosen) {
+void plumb_tell_methods_left_alone(jclass class, struct plumb_method_wish* wish, const char* reason) {
     struct plumb_name name = plumb_name_of_class(class);
     if (name.text.at) {
         name.text.at[name.text.bytes] = '\0'; /* in place of the signature's semicolon */
-        tell_methods_left_alone(class, name.text, wish, plumb_wish_matches_class(wish, name.text.at), reason,
-                                was_chosen);
+        tell_methods_left_alone(class, name.text, wish, plumb_wish_matches_class(wish, name.text.at), reason);
     }
     plumb_release_name(&name);
 }
@@ -250,7 +255,7 @@ bool plumb_class_is_to_change(jclass class, const struct plumb_method_wish* ends
                        has_method(class, &what, name.text);
         if (is_fixed && what.of_begins != 0 && plumb_class_is_linked(class)) {
             tell_methods_left_alone(class, name.text, begins, what.of_begins,
-                                    "its class is hidden: it can not be changed", false);
+                                    "its class is hidden: it can not be changed");
             plumb_mark_class(class, begins->generation, PLUMB_CLASS_CHANGED);
         }
     }

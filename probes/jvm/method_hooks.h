@@ -17,7 +17,6 @@
 #include "class_constants.h"
 
 #define PLUMB_HOOK_CLASS "java/lang/PlumbMethods"
-#define PLUMB_HOOK_CLASS_NAME "java.lang.PlumbMethods"
 #define PLUMB_HOOK_ENTER "enter"
 #define PLUMB_HOOK_ENTER_TYPE "(I)J"
 #define PLUMB_HOOK_EXIT "exit"

@@ -42,20 +42,15 @@ static struct plumb_method_wish* take_open_wish(void) {
 }
 
 /* Of one that the program loads it is asked here; of others before. */
-static bool may_have_hooks(JNIEnv* jni, jclass redefined, jobject loader, const unsigned char* bytes,
-                           size_t length, size_t changed_length) {
-    const char* const reason = redefined                                     ? NULL
-                               : !plumb_loader_finds_hook_class(jni, loader) ? PLUMB_LOADER_KEEPS_HOOKS_OUT
-                               : !plumb_metaspace_take_for_hooks((int64_t)changed_length - (int64_t)length)
-                                   ? PLUMB_METASPACE_IS_SHORT
-                                   : NULL;
-    if (!reason) return true;
+static bool may_have_hooks(jclass redefined, const unsigned char* bytes, size_t length,
+                           size_t changed_length) {
+    if (redefined || plumb_metaspace_take_for_hooks((int64_t)changed_length - (int64_t)length)) return true;
     const struct plumb_utf8 own_name = plumb_name_in_class_file(bytes, length);
     char* const name = own_name.at ? calloc(1, own_name.bytes + 1) : NULL;
     if (name) {
         memcpy(name, own_name.at, own_name.bytes);
         plumb_class_name_in_place(name);
-        plumb_trace(jvm, method_left_alone, name, strlen(name), NULL, 0, NULL, 0, reason);
+        plumb_trace(jvm, method_left_alone, name, strlen(name), NULL, 0, NULL, 0, PLUMB_METASPACE_IS_SHORT);
     }
     free(name);
     return false;
@@ -75,19 +70,20 @@ void JNICALL plumb_on_class_file_load(jvmtiEnv* jvmti, JNIEnv* jni, jclass redef
                                       const char* name, jobject domain, jint length,
                                       const unsigned char* bytes, jint* new_length,
                                       unsigned char** new_bytes) {
-    (void)name, (void)domain;
+    (void)jni, (void)loader, (void)name, (void)domain;
     struct plumb_method_wish* const wish = take_open_wish();
     struct plumb_class_output changed = {NULL, 0, 0, false};
-    struct plumb_chosen_methods chosen;
+    struct plumb_chosen_methods chosen = {.known = NULL};
     if (wish && plumb_choose_methods(wish, bytes, (size_t)length, &changed, &chosen)) {
         /* The JVM may not say it. Hidden classes do not come by here. */
         const struct plumb_utf8 own_name = plumb_name_in_class_file(bytes, (size_t)length);
-        if (!may_have_hooks(jni, redefined, loader, bytes, (size_t)length, changed.bytes) ||
+        if (!may_have_hooks(redefined, bytes, (size_t)length, changed.bytes) ||
             !give_changed(jvmti, &changed, new_length, new_bytes))
             plumb_leave_chosen_alone(wish, &chosen);
         else if (!redefined && own_name.at)
             plumb_note_hooked_at_load(wish->generation, (const char*)own_name.at, own_name.bytes);
     }
+    free(chosen.known);
     free(changed.at);
     plumb_method_wish_release(wish);
 }
@@ -103,7 +99,7 @@ static void change_classes(const jclass* classes, jint count, struct plumb_metho
         if (count > 1)
             change_classes(&classes[i], 1, begins);
         else if (begins)
-            plumb_tell_methods_left_alone(classes[i], begins, reason, true);
+            plumb_tell_methods_left_alone(classes[i], begins, reason);
         else
             plumb_tell_class_left_alone(classes[i], reason);
     }
@@ -131,18 +127,10 @@ struct class_batch {
     jint count;
 };
 
-/* It has no hooks to be given back. */
-static void leave_off(jclass class, struct plumb_method_wish* wish, const char* reason) {
+/* For want of metaspace: it has no hooks to be given back. */
+static void leave_off(jclass class, struct plumb_method_wish* wish) {
     plumb_mark_class_left_off(class, wish->generation);
-    plumb_tell_methods_left_alone(class, wish, reason, false);
-}
-
-static bool finds_hook_class(JNIEnv* jni, jclass class) {
-    jobject loader = NULL;
-    if ((*plumb_jvm.jvmti)->GetClassLoader(plumb_jvm.jvmti, class, &loader) != JVMTI_ERROR_NONE) return true;
-    const bool finds = plumb_loader_finds_hook_class(jni, loader);
-    if (loader) (*jni)->DeleteLocalRef(jni, loader);
-    return finds;
+    plumb_tell_methods_left_alone(class, wish, PLUMB_METASPACE_IS_SHORT);
 }
 
 static void change_batch(JNIEnv* jni, struct class_batch* batch, struct plumb_method_wish* begins) {
@@ -181,12 +169,8 @@ static bool is_changed(JNIEnv* jni, jclass class, const struct plumb_method_wish
     }
     if (!begins && !plumb_metaspace_take_to_end(&room_to_change, jni, class))
         return false; /* it keeps its hooks */
-    const char* const reason = !begins                         ? NULL
-                               : !finds_hook_class(jni, class) ? PLUMB_LOADER_KEEPS_HOOKS_OUT
-                               : !plumb_metaspace_take(&room_to_change, jni, class) ? PLUMB_METASPACE_IS_SHORT
-                                                                                    : NULL;
-    if (reason) {
-        leave_off(class, begins, reason);
+    if (begins && !plumb_metaspace_take(&room_to_change, jni, class)) {
+        leave_off(class, begins);
         return false;
     }
     if (begins) plumb_mark_class(class, begins->generation, is_late ? PLUMB_CLASS_LATE : PLUMB_CLASS_CHANGED);
@@ -213,9 +197,9 @@ static uint32_t change_what_is_loaded(JNIEnv* jni, const struct plumb_method_wis
     return changed;
 }
 
-static uint32_t end_what_is_loaded(JNIEnv* jni, const struct plumb_method_wish* ends, bool unwanted) {
+static void end_what_is_loaded(JNIEnv* jni, const struct plumb_method_wish* ends, bool unwanted) {
     plumb_metaspace_begin(&room_to_change, jni);
-    return change_what_is_loaded(jni, ends, NULL, unwanted);
+    change_what_is_loaded(jni, ends, NULL, unwanted);
 }
 
 /* In the notation of the last wish, as it was applied. */
@@ -300,22 +284,32 @@ void plumb_methods_came_unwanted(void) {
     plumb_came_unwanted(PLUMB_METHODS);
 }
 
-/* Where there was no room to give any back, it is tried less and less often: each looks at all classes. */
-static uint64_t next_try_ns, pause_ns;
+/* Where there was no room to give them back, or the JVM does not take them, it is tried less and less often: each looks at all classes. */
+static uint64_t tried_ns, pause_ns;
 
 bool plumb_methods_are_left_over(void) {
-    return __atomic_load_n(&any_came_unwanted, __ATOMIC_ACQUIRE) && plumb_monotonic_ns() >= next_try_ns;
+    return __atomic_load_n(&any_came_unwanted, __ATOMIC_ACQUIRE) &&
+           plumb_monotonic_ns() >= tried_ns + pause_ns;
+}
+
+uint64_t plumb_methods_left_over_wait_ns(void) {
+    const uint64_t now_ns = plumb_monotonic_ns(), then_ns = tried_ns + pause_ns;
+    return __atomic_load_n(&any_came_unwanted, __ATOMIC_ACQUIRE) && then_ns > now_ns ? then_ns - now_ns : 0;
 }
 
 void plumb_methods_end_left_over(JNIEnv* jni) {
-    enum { second_ns = 1000000000, longest_s = 1000 };
-    __atomic_store_n(&any_came_unwanted, false, __ATOMIC_RELEASE);
-    const bool is_done = end_what_is_loaded(jni, NULL, true) != 0 || !plumb_metaspace_is_limited();
-    if (is_done || pause_ns < second_ns)
-        pause_ns = is_done ? 0 : second_ns;
+    enum { second_ns = 1000000000, longest_s = 1000, again_within = 10 };
+    const uint64_t now_ns = plumb_monotonic_ns(), least_ns = pause_ns > second_ns ? pause_ns : second_ns;
+    const bool is_again = tried_ns != 0 && now_ns - tried_ns < again_within * least_ns;
+    if (!is_again)
+        pause_ns = 0;
+    else if (pause_ns == 0)
+        pause_ns = second_ns;
     else if (pause_ns < (uint64_t)longest_s * second_ns)
         pause_ns *= 2;
-    next_try_ns = plumb_monotonic_ns() + pause_ns;
+    __atomic_store_n(&any_came_unwanted, false, __ATOMIC_RELEASE);
+    end_what_is_loaded(jni, NULL, true);
+    tried_ns = plumb_monotonic_ns();
     plumb_known_methods_forget_unwanted();
 }
 

@@ -9,11 +9,6 @@
 
 /* hook_class.c: the class that hooked code calls, and its methods (method_events.c). False: it can not be had. */
 bool plumb_hook_class_begin(JNIEnv* jni);
-/* Whether what a loader has defined may call the hooks: the JVM asks the loader for their class, as for any. Asks it, in this thread, if it
- * was not asked yet; behind plumb_hook_class_begin(). */
-bool plumb_loader_finds_hook_class(JNIEnv* jni, jobject loader);
-#define PLUMB_LOADER_KEEPS_HOOKS_OUT \
-    "its class loader does not give it " PLUMB_HOOK_CLASS_NAME ", whose methods the hooks call"
 jlong JNICALL plumb_method_enter(JNIEnv* jni, jclass class, jint number);
 void JNICALL plumb_method_exit(JNIEnv* jni, jclass class, jint number, jlong token);
 void JNICALL plumb_method_thrown(JNIEnv* jni, jclass class, jobject exception, jint number, jlong token);
@@ -23,6 +18,8 @@ struct plumb_class_output;
 struct plumb_chosen_methods { /* that were not chosen before */
     uint32_t all;
     uint32_t of_pattern[plumb_method_patterns_max];
+    struct plumb_known_method** known; /* to be freed; as many as there was memory for */
+    uint32_t known_count;
 };
 bool plumb_choose_methods(struct plumb_method_wish* wish, const unsigned char* bytes, size_t length,
                           struct plumb_class_output* output, struct plumb_chosen_methods* counted);
@@ -35,8 +32,7 @@ bool plumb_wish_may_concern(const struct plumb_method_wish* wish, jclass class);
 bool plumb_class_is_to_change(jclass class, const struct plumb_method_wish* ends,
                               struct plumb_method_wish* begins, bool unwanted);
 void plumb_tell_class_left_alone(jclass class, const char* reason);
-/* Each of its methods that matches. `was_chosen`: by plumb_choose_methods(), in vain. */
-void plumb_tell_methods_left_alone(jclass class, struct plumb_method_wish* wish, const char* reason,
-                                   bool was_chosen);
+/* Each of its methods that matches. */
+void plumb_tell_methods_left_alone(jclass class, struct plumb_method_wish* wish, const char* reason);
 
 #endif

@@ -72,7 +72,9 @@ static void* watch(void* unused) {
         const uint32_t seen = __atomic_load_n(&agent_watch.changes, __ATOMIC_ACQUIRE);
         if (plumb_is_to_follow()) follow_as_java_thread();
         __atomic_store_n(&followed, seen, __ATOMIC_RELEASE);
-        syscall(SYS_futex, &agent_watch.changes, FUTEX_WAIT, seen, NULL, NULL, 0);
+        const uint64_t wait_ns = plumb_methods_left_over_wait_ns();
+        const struct timespec wait = {(time_t)(wait_ns / 1000000000), (long)(wait_ns % 1000000000)};
+        syscall(SYS_futex, &agent_watch.changes, FUTEX_WAIT, seen, wait_ns != 0 ? &wait : NULL, NULL, 0);
     }
     return unused;
 }

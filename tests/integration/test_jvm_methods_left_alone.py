@@ -61,51 +61,6 @@ class LeftAlone(Called):
         self.assertEqual((told, set(alone)), ({"again"}, {("Old49", "go"), ("Old50", "go")}))
         self.assertIn("checked without frames", alone["Old49", "go"])
 
-    def test_a_loader_that_hands_nothing_on(self):
-        """It would be asked for the class that hooks call, by the first of them."""
-        source = """
-            import java.nio.file.*;
-            import java.util.*;
-            public class Program extends ClassLoader {
-                static void ours() { }
-                Program() { super(null); }
-                protected Class<?> loadClass(String name, boolean resolve) throws ClassNotFoundException {
-                    if (!Set.of("java.lang.Object", "java.lang.Runnable").contains(name)) throw new ClassNotFoundException("not allowed: " + name);
-                    return super.loadClass(name, resolve);
-                }
-                public static void main(String[] words) throws Exception {
-                    byte[] bytes = Files.readAllBytes(Path.of(System.getProperty("java.class.path"), "Script.class"));
-                    var maker = new Program().defineClass("Script", bytes, 0, bytes.length).getDeclaredConstructor();
-                    maker.setAccessible(true);
-                    Runnable script = (Runnable)maker.newInstance();
-                    for (String word : words) { // attached to
-                        System.out.println(word);
-                        System.in.read();
-                    }
-                    script.run();
-                    ours();
-                    System.out.println("ran");
-                }
-            }
-            class Script implements Runnable {
-                public Script() { }
-                public void run() { }
-            }"""
-        told, alone = self.check_same(source, "Script::run", "Program::ours")
-        self.assertEqual((told, set(alone)), ({"ours"}, {("Script", "")}))
-        self.assertIn("java.lang.PlumbMethods", alone["Script", ""])
-        self.assertEqual({each["pattern"]: (each["methods"], each["left_alone"]) for each in named(self.events(), "method_pattern")},
-                         {"Script::run": (0, 1), "Program::ours": (1, 0)})
-        server = subprocess.Popen(["java", "-Xmx64m", "-cp", self.folder, "Program", "ready"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE, text=True)
-        self.addCleanup(server.stdout.close)
-        self.addCleanup(server.stderr.close)
-        self.assertEqual(server.stdout.readline(), "ready\n")
-        recorder = self.attach_begin(server, *methods_words("Script::run", "Program::ours"), "-e", "jvm:method_*", seconds=1)
-        self.finish(server, "ran\n")
-        recorder.communicate(timeout=60)
-        self.assertEqual({(each["class_name"], each["method"]) for each in named(self.events(), "method_left_alone")}, {("Script", "run")})
-
     def test_a_finalizer_that_does_nothing(self):
         """The JVM makes objects of such a class as if there were none."""
         told, alone = self.check_same("""
