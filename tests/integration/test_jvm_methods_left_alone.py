@@ -119,7 +119,7 @@ class LeftAlone(Called):
         self.assertEqual(server.stdout.readline(), "ready\n")
         for _ in range(3):
             status, _, errors = self.attach(server, 0.5, *methods_words("java.*::*"), "--jvm-methods-limit", "100000", "-e",
-                                            "jvm:method_left_alone")
+                                            "jvm:method_exit if duration_ns > 10000000000")
             self.assertEqual((server.poll(), status), (None, 0), errors)
         reasons = [each["reason"] for each in named(self.events(), "method_left_alone")]
         self.assertTrue([reason for reason in reasons if "room for classes" in reason])

@@ -183,7 +183,7 @@ su -s /bin/sh -c 'plumb record -q --kernel-by module -k sched -o /tmp/none --dur
 echo $?
 plumb record -q --kernel-by module -k 'syscalls:no_such_call' -o /tmp/none --duration 1s
 echo $?
-plumb record -q --kernel-by module -k 'sched:sched_switch if next_pid == 1' -o /tmp/none --duration 1s
+plumb record -q --kernel-by module -k 'sched:sched_switch if no == 1' -o /tmp/none --duration 1s
 echo $?
 plumb record -q --kernel-by module -k sched -o /tmp/none --exe /bin/true
 echo $?
@@ -441,7 +441,7 @@ class KernelChannel(GuestTests):
         self.left_by("refused")
         result = self.results["refused"]
         self.assertEqual(result.out.split(), ["1", "1", "1", "2", "1"])
-        for said in ("CAP_PERFMON", "syscalls:no_such_call", "has no filters", "--system-wide", "not loaded"):
+        for said in ("CAP_PERFMON", "syscalls:no_such_call", "has no field no", "--system-wide", "not loaded"):
             self.assertIn(said, result.error)
 
     def test_it_says_what_is_left_to_tracefs(self):
