@@ -98,7 +98,8 @@ Result<std::string> tracefs_root(const std::function<bool(std::uint64_t)>& go_on
     if (go_on) tracefs_answers_within(answer_limit_max_ns, go_on);
     if (const auto found = mounted_tracefs()) return *found;
     /* Most systems have the directory; the file system is mounted by the first who wants it. */
-    if (geteuid() == 0 && mount("tracefs", tracefs_places[0], "tracefs", 0, nullptr) == 0)
+    if (geteuid() == 0 && (mount("tracefs", tracefs_places[0], "tracefs", 0, nullptr) == 0 ||
+                           errno == EBUSY)) /* as another one */
         if (const auto found = mounted_tracefs()) return *found;
     return why_no_tracefs();
 }

@@ -39,7 +39,8 @@ mkfifo $RESULTS/fifo
 filtered_calls $RESULTS/fifo & told=$!
 record() {{ name=$1; shift; plumb record -q --kernel-by module --kernel-buffer-size 1M --subbuf-size 64K --subbuf-count 4 -o $RESULTS/$name -k syscalls:sys_enter_getsid "$@" -p $told & recorders="$recorders $!"; }}
 {recorders}
-until [ $(find $RESULTS/*/kernel -name 'ring_0' -size +0 2>/dev/null | wc -l) = {count} ]; do sleep 0.1; done
+begun() {{ for each in $RESULTS/*/kernel; do [ -s $each/ring_0 ] || [ -s $each/ring_1 ] && echo; done | wc -l; }}
+until [ $(begun) = {count} ]; do sleep 0.1; done
 echo -n a >$RESULTS/fifo
 wait $told
 status=$?
