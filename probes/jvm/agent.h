@@ -157,10 +157,10 @@ bool plumb_methods_are_settled(void);   /* what was asked for last is done */
 bool plumb_methods_begin(void);         /* false: which classes have hooks could not be known */
 void plumb_methods_follow(JNIEnv* jni);
 void plumb_methods_end(JNIEnv* jni);
-bool plumb_methods_are_left_over(
-    void); /* hooks of a class that was on its way at the end, or found no room to go */
-uint64_t
-plumb_methods_left_over_wait_ns(void); /* until they are to be tried again; 0: it is not known, or now */
+/* Hooks of a class that was on its way at the end, or found no room to go; and until they are to be tried again (0: it is not
+ * known, or now). */
+bool plumb_methods_are_left_over(void);
+uint64_t plumb_methods_left_over_wait_ns(void);
 void plumb_methods_end_left_over(JNIEnv* jni);
 /* From any thread. The number of the first pattern from there on that has matched nothing, and 1; 0: there is none, or it is not known. */
 uint32_t plumb_methods_first_unmatched(uint32_t from);

@@ -5,9 +5,21 @@
 #include <plumb/abi/module.h>
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Says what is not so, and counts it. Of one thread at a time. */
 void expect(int is_so, const char* way, const char* what);
+
+/* A request that is wrong in one word, and what is said of it. */
+struct wrong {
+    const char* what;
+    size_t offset; /* of a word of so many bytes */
+    size_t bytes;
+    uint64_t value;
+    int error;
+};
+#define WRONG_WORD(request, field, number, error) \
+    { #field " " #number, offsetof(request, field), sizeof(((request*)0)->field), number, error }
 
 long by_syscall(unsigned long operation, void* argument, size_t bytes);
 long by_device(unsigned long operation, void* argument, size_t bytes);

@@ -45,18 +45,7 @@ static struct plumb_kernel_filter good_filter(void) {
     return request;
 }
 
-struct wrong {
-    const char* what;
-    size_t offset; /* of a word of so many bytes */
-    size_t bytes;
-    uint64_t value;
-};
-
-#define WRONG(field, number)                                             \
-    {                                                                    \
-#field " " #number, offsetof(struct plumb_kernel_filter, field), \
-            sizeof(((struct plumb_kernel_filter*)0)->field), number      \
-    }
+#define WRONG(field, number) WRONG_WORD(struct plumb_kernel_filter, field, number, EINVAL)
 
 static const struct wrong all_wrong[] = {
     WRONG(event_id, 0),
@@ -109,7 +98,7 @@ void check_filters(int events) {
         const struct wrong* const wrong = &all_wrong[i];
         request = good_filter();
         memcpy((char*)&request + wrong->offset, &wrong->value, wrong->bytes);
-        expect(filter(events, &request) == EINVAL, way, wrong->what);
+        expect(filter(events, &request) == wrong->error, way, wrong->what);
     }
     expect(ioctl(events, (unsigned long)PLUMB_IOCTL(PLUMB_KERNEL_FILTER, sizeof(request)), NULL) == -1 &&
                errno == EFAULT,

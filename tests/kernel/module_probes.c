@@ -35,19 +35,7 @@ static struct plumb_kernel_probe good_probe(void) {
     return request;
 }
 
-struct wrong {
-    const char* what;
-    size_t offset; /* of a word of so many bytes */
-    size_t bytes;
-    uint64_t value;
-    int error;
-};
-
-#define IN_PROBE(field, number, expected)                                    \
-    {                                                                        \
-#field " " #number, offsetof(struct plumb_kernel_probe, field),      \
-            sizeof(((struct plumb_kernel_probe*)0)->field), number, expected \
-    }
+#define IN_PROBE(field, number, error) WRONG_WORD(struct plumb_kernel_probe, field, number, error)
 #define IN_FETCH(index, field, number)                                     \
     {                                                                      \
         "fetch " #index " " #field " " #number,                            \
