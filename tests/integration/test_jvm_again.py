@@ -78,13 +78,17 @@ class OneBehindAnother(InFolder):
     def test_each_thread_is_told_once(self):
         """Also one that begins while it is asked who is there."""
         server = self.serve("Waits")
-        for number in range(6):
+        with_many = 0  # on a machine that is busy hardly any may begin in 0.3 s
+        for number in range(30):
             status, _, errors = self.attach(server, 0.3, "-e", "jvm:thread_*")
             self.assertEqual(status, 0, errors)
             events = self.events()
             told = [each["java_thread_id"] for kind in ("thread_running", "thread_start") for each in named(events, kind)]
-            self.assertGreater(len(told), 100, number)
             self.assertEqual([each for each, times in collections.Counter(told).items() if times > 1], [], number)
+            with_many += len(told) > 100
+            if with_many == 6:
+                break
+        self.assertEqual(with_many, 6)
         self.finish(server)
 
     def test_ends_alone_are_told_of_what_began_meanwhile(self):

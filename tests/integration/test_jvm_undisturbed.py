@@ -90,7 +90,7 @@ class Undisturbed(Called):
                 public static void main(String[] words) throws Exception {
                     Object first = new First(), second = new Second(), crowded = new Program();
                     long[] of_first = {0}, of_second = {0};
-                    Thread[] holders = {hold(first, 400), hold(second, 800)};
+                    Thread[] holders = {hold(first, 400), hold(second, 1600)};
                     Thread one = go(first, of_first);
                     Thread.sleep(200);
                     Thread other = go(second, of_second);
@@ -115,7 +115,8 @@ class Undisturbed(Called):
             pairs[event.fields["id"]].append((event.name, event.fields["class_name"]))
         for class_name, waited in (("First", truth["first"]), ("Second", truth["second"])):
             ends = [each for each in named(events, "monitor_contended_entered") if each["class_name"] == f"Program${class_name}"]
-            self.assertEqual([round(each["waited_ns"] / 1e9 - waited / 1e3, 1) for each in ends], [0], (ends, truth))
+            # Waits for the other one differ by more than a second; a busy machine stands still for less between two readings of the clock.
+            self.assertEqual([round(each["waited_ns"] / 1e9 - waited / 1e3) for each in ends], [0], (ends, truth))
         self.assertGreaterEqual(sum(names[0][1] == "Program" for names in pairs.values()), 90)
         for names in pairs.values():
             self.assertEqual([name for name, _ in names], ["jvm:monitor_contended_enter", "jvm:monitor_contended_entered"])
