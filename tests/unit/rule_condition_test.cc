@@ -207,6 +207,36 @@ TEST_F(OneEvent, IsAskedByItsFieldsAndWhoWritesIt) {
     EXPECT_FALSE(holds_of_text("id / 0 == 1")) << "which has no value";
 }
 
+/* They are compared some at a time. */
+TEST(RuleCondition, ComparesTextsByEachOfTheirBytes) {
+    const plumb_event_field path{"path", nullptr, 0, 0, PLUMB_FIELD_STRING, 1, 0, 0};
+    const plumb_event_info info = {
+        "shop", "order", nullptr, nullptr, &path, 0, 1, PLUMB_DEBUG_LINE, PLUMB_RUNTIME_VERSION};
+    ProgramPlace is(16384), begins(16384);
+    std::string wanted;
+    for (std::size_t count = 0; count <= 40; count++) {
+        const auto linked = [&](const std::string& text, ProgramPlace& place) {
+            return link({*encode_condition(*parse_condition(text))}, info, place);
+        };
+        ASSERT_EQ(linked("path == \"" + wanted + "\"", is), Linked::done);
+        ASSERT_EQ(linked("path ~ \"" + wanted + "*\"", begins), Linked::done);
+        const auto expect = [&](const std::string& text, bool that_it_is, bool that_it_begins) {
+            const auto bytes = static_cast<uint32_t>(text.size()) + 1;
+            EXPECT_EQ(holds(is, info, text.c_str(), bytes), that_it_is) << wanted << " of " << text;
+            EXPECT_EQ(holds(begins, info, text.c_str(), bytes), that_it_begins) << wanted << " of " << text;
+        };
+        expect(wanted, true, true);
+        expect(wanted + "/", false, true);
+        for (std::size_t at = 0; at < count; at++) {
+            std::string other = wanted;
+            other[at]++;
+            expect(other, false, false);
+            expect(wanted.substr(0, at), false, false);
+        }
+        wanted += static_cast<char>('a' + count % 20);
+    }
+}
+
 /* What is written anew while it is asked means nothing. */
 TEST_F(OneEvent, NoticesThatItWasChanged) {
     ASSERT_EQ(linked(code_of("id == 7")), Linked::done);
