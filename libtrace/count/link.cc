@@ -144,10 +144,9 @@ void link_event(plumb_event& event, uint32_t session, const Attachment& attachme
     if (link == nullptr) {
         link = take(memory.free_links);
         if (link == nullptr) return;
-        if (load_relaxed(link->version) % 2 == 0) store_seq_cst(link->version, link->version + 1);
-    } else {
-        store_seq_cst(link->version, load_relaxed(link->version) + 1);
     }
+    // It may be odd already: one that nobody uses is, and in a child one that another thread was filling when it was forked.
+    store_seq_cst(link->version, load_relaxed(link->version) | 1u);
     fill(*link, *event.info, *reinterpret_cast<const plumb_counts*>(attachment.base + PLUMB_COUNTS_OFFSET));
     store_relaxed(link->cookie, attachment.cookie);
     store_seq_cst(link->version, load_relaxed(link->version) + 1);

@@ -55,7 +55,7 @@ _LAST = len(_words) - 1
 
 def is_on(level):
     """Whether somebody records what is logged at this level just now."""
-    return _words[min(max(int(level) // 10 - 1, 0), _LAST)].value != 0
+    return _words[min(max(_level(level) // 10 - 1, 0), _LAST)].value != 0
 
 
 def _text(value):
@@ -67,6 +67,14 @@ def _number(value):
     return value if isinstance(value, int) and -2**31 <= value < 2**31 else 0
 
 
+def _level(value):
+    """As the event has it. A record may be made of anything, and what is no number is no level."""
+    try:
+        return int(min(max(value, -2**31), 2**31 - 1))
+    except (TypeError, ValueError):
+        return 0
+
+
 class Handler(logging.Handler):
     """Turns records into events. Nothing is formatted while they are off, and no lock is taken: a record of one thread never waits for
     another thread's. A formatter, if one is set, makes the message; without, it is the record's own, with the exception's
@@ -76,13 +84,17 @@ class Handler(logging.Handler):
         self.lock = None
 
     def handle(self, record):
+        """As logging's own, which from Python 3.13 on can not do without a lock."""
         if not is_on(record.levelno):
             return False
-        return super().handle(record)
+        passed = self.filter(record)
+        if passed:
+            self.emit(passed if isinstance(passed, logging.LogRecord) else record)
+        return passed
 
     def emit(self, record):
         try:
-            _log(_Record(_number(record.levelno), _number(record.lineno), _text(record.name), _text(self.format(record)),
+            _log(_Record(_level(record.levelno), _number(record.lineno), _text(record.name), _text(self.format(record)),
                          _text(record.threadName), _text(record.pathname), _text(record.funcName)))
         except RecursionError:
             raise

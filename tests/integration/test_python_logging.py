@@ -18,6 +18,23 @@ SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"]).resolve()
 MODULE = BUILD / "probes/python/python"
 BEGIN = "import logging, sys, threading\nimport plumb_logging\nroot = logging.getLogger()\nroot.setLevel(1)\n" \
         "root.addHandler(plumb_logging.Handler())\nlog = logging.getLogger('shop.orders')\n"
+# That of Python 3.13, on any.
+HANDLES_LOCKED = """
+import logging
+def handle(self, record):
+    passed = self.filter(record)
+    if passed:
+        with self.lock:
+            self.emit(record)
+    return passed
+logging.Handler.handle = handle
+"""
+
+
+def other_pythons():
+    """From 3.8 on. What is called so may say that it is not chosen."""
+    there = filter(None, (shutil.which(f"python3.{minor}") for minor in range(8, 40)))
+    return [python for python in there if subprocess.run([python, "-c", "import ctypes"], capture_output=True, check=False).returncode == 0]
 
 
 class PythonLogging(unittest.TestCase):
@@ -26,10 +43,12 @@ class PythonLogging(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
         self.environment = dict(os.environ, PYTHONPATH=str(MODULE))
 
+    python = sys.executable
+
     def run_python(self, program, *options, begin=BEGIN, environment=None):
         script = self.folder / "app.py"
         script.write_text(begin + program)
-        return subprocess.run([*options, sys.executable, script], env=environment or self.environment, capture_output=True, text=True,
+        return subprocess.run([*options, self.python, script], env=environment or self.environment, capture_output=True, text=True,
                               timeout=200, check=False)
 
     def record(self, program, *options, begin=BEGIN, warns=False):
@@ -50,6 +69,21 @@ class PythonLogging(unittest.TestCase):
             (f"python:{name}", level, f"at {level}") for name, level in
             (("critical", 60), ("critical", 50), ("error", 45), ("error", 40), ("warning", 30), ("info", 25), ("info", 20),
              ("debug", 10), ("debug", 5))])
+
+    def test_each_python_has_a_logging_of_its_own(self):
+        program = "root.handlers[0].addFilter(lambda record: record.levelno != 20)\n" \
+                  "for level in (40, 20, 10):\n    log.log(level, '%d', level)\nprint('went on')\n"
+        expected = [("python:error", 40, "40"), ("python:debug", 10, "10")]
+        for self.python, begin in [(sys.executable, HANDLES_LOCKED + BEGIN), *((python, BEGIN) for python in other_pythons())]:
+            with self.subTest(self.python):
+                self.assertEqual(self.named(self.record(program, begin=begin)), expected)
+                self.assertEqual(self.said, "went on\n")
+
+    def test_levels_that_are_none(self):
+        program = "for level in (2**40, float('inf'), 30.5):\n    root.handle(logging.makeLogRecord({'levelno': level, 'msg': 'x'}))\n"
+        levels = [(2**31 - 1, "critical"), (2**31 - 1, "critical"), (30, "warning")]
+        self.assertEqual(self.named(self.record(program)), [(f"python:{name}", level, "x") for level, name in levels])
+        self.assertEqual(len(self.record(program, "-e", "python:critical")), 2)
 
     def test_fields(self):
         events = self.record("def order():\n    log.warning('%s: %s', 'Größe', '小さい 🙂 \\ud800')\n"

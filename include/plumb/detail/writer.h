@@ -269,8 +269,9 @@ static inline enum plumb_write_result plumb_count_fast(struct plumb_event* event
         "movl %%ecx, %%r8d\n"
         "shlq $8, %%r8\n"
         "addq %c[control](%[writer]), %%r8\n"
-        "cmpq $0, 8(%%r8)\n"
-        "je %l[slow]\n"
+        /* (1, where events are counted: a ring that came into their place since the look at `mode` has 0 there, or a sub-buffer's end) */
+        "cmpq $1, 8(%%r8)\n"
+        "jne %l[slow]\n"
         /* rcx = its table, rdx = the event's place there */
         "imulq %c[bytes](%[writer]), %%rcx\n"
         "addq %c[data](%[writer]), %%rcx\n"
