@@ -15,7 +15,6 @@
 #include <plumb/abi/event.h>
 #include <plumb/detail/fields.h>
 
-#include <dlfcn.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -340,16 +339,23 @@ static bool has_strings(const struct value* values) {
 }
 
 #if defined(__x86_64__)
+/* For dlsym() the loader's lock is taken: who has it, and loads a provider, waits for ours. */
+extern void __stack_chk_fail(void) __attribute__((weak));
+extern const char* gnu_get_libc_version(void) __attribute__((weak));
+
 /* The C library's, which does not return; a program may have one of its own. */
 static bool is_stack_check(const void* pointer) {
-    static const char name[] = "__stack_chk_fail";
-    const struct code library = code_of(dlsym(RTLD_DEFAULT, "gnu_get_libc_version"));
-    const uintptr_t address = (uintptr_t)dlsym(RTLD_DEFAULT, name);
-    return address - library.begin < library.end - library.begin && is_pointer_to_function(pointer, name);
+    const struct code library = code_of((const void*)(uintptr_t)gnu_get_libc_version);
+    const uintptr_t address = (uintptr_t)__stack_chk_fail;
+    return address - library.begin < library.end - library.begin &&
+           is_pointer_to_function(pointer, "__stack_chk_fail");
 }
 #endif
 
-/* Of numbers the values are laid out, each once; of a string only where it is, and when that is read must not matter. */
+/*
+ * Of numbers the values are laid out, each once; of a string only where it is, and when that is read must not matter. What an expression calls
+ * may come by the same tracepoint again: laying out has no end then, and reserve() has.
+ */
 static bool may_lay_out(struct traced_event* traced, enum instrumented* instrumented) {
     if (*instrumented == INSTRUMENTED) return false;
 #if defined(__x86_64__)
@@ -358,11 +364,10 @@ static bool may_lay_out(struct traced_event* traced, enum instrumented* instrume
     const int32_t filter_at = offsetof(struct ust_event_common, run_filter),
                   reserve_at = offsetof(struct ust_operations, reserve);
     if (!has_strings(traced->values)) {
+        const enum called called = called_until_filter(function, &around, filter_at, reserve_at);
         if (*instrumented == INSTRUMENTED_UNKNOWN)
-            *instrumented = calls_hooks_until_filter(function, &around, filter_at, reserve_at)
-                                ? INSTRUMENTED
-                                : NOT_INSTRUMENTED;
-        return *instrumented == NOT_INSTRUMENTED;
+            *instrumented = called == CALLED_HOOK ? INSTRUMENTED : NOT_INSTRUMENTED;
+        return *instrumented == NOT_INSTRUMENTED && called == CALLED_NOBODY;
     }
     const struct purity purity = purity_until_filter(function, &around, filter_at, reserve_at);
     traced->frame_bytes = purity.frame_bytes;

@@ -1,5 +1,7 @@
 #include "large.h"
 
+#include "thread_number.h"
+
 #include <plumb/runtime.h>
 
 /*
@@ -69,6 +71,15 @@ static bool take_back(void) {
     __atomic_store_n(&pause_after, next, __ATOMIC_RELAXED);
     __atomic_store_n(&pause, next, __ATOMIC_RELAXED);
     return has_more;
+}
+
+uint32_t large_begun_around(const struct reader* reader, const struct ust_context* context) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < large_count; i++) {
+        struct taken* const taken = __atomic_load_n(&large_records[i], __ATOMIC_ACQUIRE);
+        count += taken != NULL && owner_of(taken)->reader == reader && room_is_around(taken, context);
+    }
+    return count;
 }
 
 struct taken* large_take(void) {

@@ -22,6 +22,8 @@ struct large_owner {
 /* Where the record stands in one; NULL: there is none. */
 struct taken* large_take(void);
 void large_begin(struct taken* taken, struct ust_context* context);
+/* Of this thread's; see room_begun_around(). */
+uint32_t large_begun_around(const struct reader* reader, const struct ust_context* context);
 void large_give_back(struct taken* taken);
 /* In a forked child: there are no other threads but those that were begun there, in a process that was called so by then; 0: there are none
  * of those. */

@@ -371,17 +371,22 @@ static bool is_hook_called_near(const unsigned char* at) {
     return false;
 }
 
-bool calls_hooks_until_filter(const void* function, const struct surroundings* around, int32_t filter_at,
-                              int32_t reserve_at) {
-    if (!explore(function, around, filter_at, reserve_at))
-        return around->code.end != 0 && around->code.end != UINTPTR_MAX && is_hook_called_near(function);
+enum called called_until_filter(const void* function, const struct surroundings* around, int32_t filter_at,
+                                int32_t reserve_at) {
+    if (!explore(function, around, filter_at, reserve_at)) {
+        const bool has_code = around->code.end != 0 && around->code.end != UINTPTR_MAX;
+        return has_code && is_hook_called_near(function) ? CALLED_HOOK : CALLED_SOMEBODY;
+    }
+    enum called called = CALLED_NOBODY;
     for (uint32_t i = 0; i < graph.count; i++) {
         const struct place* const place = &graph.places[i];
         if (!place->leads_to_filter) continue;
-        if (code_address_made(place->at) != 0) return true;
+        if (code_address_made(place->at) != 0) return CALLED_HOOK;
         const struct instruction found =
             read_instruction(place->at, (const unsigned char*)graph.code.end, graph.has_frame_pointer);
-        if (found.flow == FLOW_CALL && tells_who_it_is(found.target)) return true;
+        if (found.flow == FLOW_CALL && tells_who_it_is(found.target)) return CALLED_HOOK;
+        if (found.flow == FLOW_CALL || (found.flow == FLOW_CALL_BY && !is_question(place)))
+            called = CALLED_SOMEBODY;
     }
-    return false;
+    return called;
 }

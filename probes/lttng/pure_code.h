@@ -30,9 +30,15 @@ struct surroundings {
 struct purity purity_until_filter(const void* function, const struct surroundings* around, int32_t filter_at,
                                   int32_t reserve_at);
 
-/* Whether it is known that the function, or what lays out its values, tells somebody by its address that it runs
- * (-finstrument-functions). One at a time. */
-bool calls_hooks_until_filter(const void* function, const struct surroundings* around, int32_t filter_at,
-                              int32_t reserve_at);
+/* Whom the function, or what lays out its values, calls until then. */
+enum called {
+    CALLED_NOBODY,
+    CALLED_SOMEBODY, /* who may trace, and be traced in turn; or it is not known */
+    CALLED_HOOK      /* that it runs, by its address (-finstrument-functions) */
+};
+
+/* One at a time. */
+enum called called_until_filter(const void* function, const struct surroundings* around, int32_t filter_at,
+                                int32_t reserve_at);
 
 #endif

@@ -3,6 +3,7 @@
 #include "event.h"
 #include "large.h"
 #include "room.h"
+#include "thread_number.h"
 #include "ust.h"
 
 #include <errno.h>
@@ -12,8 +13,6 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define NESTED_USUALLY 8u
 
@@ -59,36 +58,6 @@ static struct reader* new_group(struct reader** place) {
     return known;
 }
 
-/* In a child of _Fork() or a raw clone() the numbers of its parent's threads are not those of here, and of none is it known whether it
- * is there. */
-struct thread_question {
-    uint32_t thread_id;
-    uint32_t process;
-    bool is_gone;
-};
-
-/* A child in a new process-id namespace may have the very number of its parent, which is the first process of another one. */
-static uint32_t forks;
-enum { PROCESS_BITS = 22 };
-static uint32_t process_called(pid_t number) {
-    return (uint32_t)number | __atomic_load_n(&forks, __ATOMIC_RELAXED) << PROCESS_BITS;
-}
-
-static void ask_for_thread(void* asked) {
-    struct thread_question* const question = asked;
-    const pid_t self = getpid();
-    const int error = errno;
-    question->is_gone = question->process == process_called(self) &&
-                        syscall(SYS_tgkill, self, question->thread_id, 0) != 0 && errno == ESRCH;
-    errno = error;
-}
-
-bool is_thread_gone(uint32_t its_process, uint32_t thread_id) {
-    struct thread_question question = {thread_id, its_process, false};
-    if (thread_id != 0 && its_process != 0) plumb_with_permit(ask_for_thread, &question);
-    return question.is_gone;
-}
-
 /* `there`: the number that its place bears. Of one that began in a child of _Fork() it is known, too. */
 static bool was_left_by(const struct reader* reader, uint32_t there) {
     return is_thread_gone(__atomic_load_n(&reader->process, __ATOMIC_RELAXED), there);
@@ -96,23 +65,6 @@ static bool was_left_by(const struct reader* reader, uint32_t there) {
 
 bool is_gone(const struct reader* reader) {
     return was_left_by(reader, __atomic_load_n(&reader->thread_id, __ATOMIC_RELAXED));
-}
-
-static void ask_for_process(void* to) {
-    *(uint32_t*)to = process_called(getpid());
-}
-
-uint32_t own_process(void) {
-    uint32_t self = 0;
-    plumb_with_permit(ask_for_process, &self);
-    return self;
-}
-
-/* Without a system call: the clock of a thread bears its number, in all C libraries. 0: another one does it in another way. */
-uint32_t own_thread_id(void) {
-    clockid_t clock;
-    if (pthread_getcpuclockid(pthread_self(), &clock) != 0 || (clock & 7) != 6) return 0;
-    return ~(uint32_t)(clock >> 3);
 }
 
 /* Of a place that was another's, who changes his number has it alone, and it bears a living one's from then on. */
@@ -410,7 +362,7 @@ static void note_parent(void) {
 static void keep_places_of_child(void) {
     const uint32_t before = own_process();
     called_before = before != parent_process ? before : 0;
-    __atomic_add_fetch(&forks, 1, __ATOMIC_RELAXED);
+    become_another_process();
     const uint32_t self = own_process();
     large_keep_own(called_before);
     if (lttng_ust_urcu_reader != NULL && lttng_ust_urcu_reader != &nobody) {

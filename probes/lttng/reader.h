@@ -92,15 +92,6 @@ unsigned long without_those_left(struct reader* reader, unsigned long calls, uin
 bool is_reading(void);
 bool is_inside_itself(struct going going);
 
-/* This thread's, without a system call; 0: not known. */
-uint32_t own_thread_id(void);
-
-/* Whose threads these are: the process's number, and how often it was forked; 0: it may not be asked. */
-uint32_t own_process(void);
-
-/* Whether the thread that had this number in that process has certainly ended; 0: it is not known. */
-bool is_thread_gone(uint32_t its_process, uint32_t thread_id);
-
 /* Whether this runs on an alternate stack, or it may be. */
 bool is_on_alternate_stack(void);
 

@@ -54,8 +54,19 @@ __attribute__((cold, noinline)) static void lose(struct ust_context* context) {
     forget_level(own_reader(), (uintptr_t)context);
 }
 
+static bool has_many_around(const struct reader* reader, const struct ust_context* context) {
+    return room_begun_around(reader, context) + large_begun_around(reader, context) >= ROOM_NESTED_MAX;
+}
+
+__attribute__((cold, noinline)) static bool is_too_deep(struct reader* reader,
+                                                        const struct ust_context* context) {
+    if (!has_many_around(reader, context)) return false;
+    room_take_back(reader, context);
+    return has_many_around(reader, context);
+}
+
 __attribute__((cold, noinline)) static int reserve_large(struct ust_context* context) {
-    struct record* const record = (struct record*)large_take();
+    struct record* const record = is_too_deep(own_reader(), context) ? NULL : (struct record*)large_take();
     if (record == NULL) {
         lose(context);
         return -1;
@@ -74,6 +85,10 @@ static int reserve(struct ust_context* context) {
     const uint64_t bytes = sizeof(struct record) + room_bytes + SLACK_BYTES;
     if (__builtin_expect(context->data_bytes > READER_ROOM_BYTES || bytes > READER_ROOM_BYTES, 0))
         return reserve_large(context);
+    if (__builtin_expect(room_may_be_nested(reader), 0) && is_too_deep(reader, context)) {
+        lose(context);
+        return -1;
+    }
     uint32_t units = room_take(reader, bytes);
     if (__builtin_expect(units == 0, 0)) {
         if (room_take_back(reader, context)) units = room_take(reader, bytes);

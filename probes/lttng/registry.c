@@ -1,13 +1,12 @@
 #include "registry.h"
 
 #include "reader.h"
+#include "thread_number.h"
 
 #include <pthread.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 struct provider* first_provider;
 struct module* first_module;
@@ -28,7 +27,7 @@ struct owner_question {
 
 static void ask_for_owner(void* asked) {
     struct owner_question* const question = asked;
-    question->is_gone = syscall(SYS_tgkill, getpid(), question->there, 0) != 0;
+    question->is_gone = is_no_thread(question->there);
 }
 
 /* It was the parent's, or was killed. */

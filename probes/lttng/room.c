@@ -49,6 +49,14 @@ bool room_take_back(struct reader* reader, const struct ust_context* context) {
     return has_more;
 }
 
+uint32_t room_begun_around(const struct reader* reader, const struct ust_context* context) {
+    uint32_t count = 0;
+    for (uint32_t unit = 0; unit < READER_UNITS; unit++)
+        count +=
+            reader->starts[unit] != 0 && room_is_around((const struct taken*)reader->units[unit], context);
+    return count;
+}
+
 void room_forget(struct reader* reader) {
     for (uint32_t unit = 0; unit < READER_UNITS; unit++) {
         if (reader->starts[unit] != 0) ((struct taken*)reader->units[unit])->own = 0;

@@ -132,6 +132,22 @@ static inline void room_give_back(struct taken* taken) {
 /* Of a thread that is not there: whatever begins there ends. */
 void room_forget(struct reader* reader);
 
+/*
+ * A field's expression, or what copies it, may come by a tracepoint itself, and by that once more. LTTng goes five deep, and no deeper; else
+ * where two expressions of an event do so there is no end. What is begun counts that lies above on this stack: what was left lies below.
+ */
+#define ROOM_NESTED_MAX 8u
+#define ROOM_STACK_BYTES (256u << 10)
+static inline bool room_is_around(const struct taken* taken, const struct ust_context* context) {
+    return (uintptr_t)taken->context - (uintptr_t)context - sizeof(*context) < ROOM_STACK_BYTES;
+}
+/* Of a thread's own records in its room; those who took more are in large.h. */
+uint32_t room_begun_around(const struct reader* reader, const struct ust_context* context);
+/* Whether so many units are in use that there may be as many. */
+static inline bool room_may_be_nested(const struct reader* reader) {
+    return reader->used >> (ROOM_NESTED_MAX - 1) != 0;
+}
+
 /* Takes back what was left, if something was. `context`: of who needs room. */
 bool room_take_back(struct reader* reader, const struct ust_context* context);
 

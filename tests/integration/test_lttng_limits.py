@@ -17,10 +17,10 @@ from lttng_program import PLUMB, PROGRAMS, LttngProgramTest, leave_out_if_not_bu
 
 
 class Limits(LttngProgramTest):
-    def check(self, *mode, is_whole=True):
+    def check(self, *mode, is_whole=True, program="lttng_limits"):
         shutil.rmtree(self.trace, ignore_errors=True)
         done = subprocess.run([PLUMB, "record", "--preload", "lttng", "--subbuf-size", "1M", "--subbuf-count", "16", "-o", self.trace, "--",
-                               PROGRAMS / "lttng_limits", *mode], capture_output=True, text=True, timeout=100, check=False)
+                               PROGRAMS / program, *mode], capture_output=True, text=True, timeout=100, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         traced, left = map(int, done.stdout.split())
         summary = json.loads((self.trace / "summary.json").read_text())
@@ -47,6 +47,18 @@ class Limits(LttngProgramTest):
 
     def test_threads_that_begin_to_trace_without_memory(self):
         self.check("no_memory", is_whole=False)
+
+    def test_in_each_other_without_an_end(self):
+        """LTTng goes five deep; where each comes by the next one twice, and nobody said stop, there would be 2^270."""
+        for program in ("lttng_limits", "lttng_limits_lgpl"):
+            for kind in ("small", "large", "numbers"):
+                with self.subTest(program, kind=kind):
+                    recorded = self.check("around", kind, is_whole=False, program=program)
+                    self.assertGreaterEqual(recorded, 31)
+                    self.assertLess(recorded, 10000)
+
+    def test_functions_in_place_of_the_c_library_s(self):
+        self.assertGreaterEqual(self.check("own_calls"), 2)
 
 
 if __name__ == "__main__":

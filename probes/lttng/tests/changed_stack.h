@@ -20,6 +20,11 @@ LTTNG_UST_TRACEPOINT_EVENT(
                                 lttng_ust_field_integer(uint32_t, same, go_elsewhere(number))
                                     lttng_ust_field_string(again, text)))
 
+LTTNG_UST_TRACEPOINT_EVENT(changed_stack, numbers, LTTNG_UST_TP_ARGS(uint32_t, number),
+                           LTTNG_UST_TP_FIELDS(lttng_ust_field_integer(uint32_t, number, number)
+                                                   lttng_ust_field_integer(uint32_t, same,
+                                                                           go_elsewhere(number))))
+
 #endif
 
 #include <lttng/tracepoint-event.h>

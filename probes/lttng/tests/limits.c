@@ -6,6 +6,8 @@
  *   left                           jumps out of the middle of large ones
  *   at_once                        hundreds of threads are in the middle of a large one at the same time
  *   no_memory                      many threads whose first one comes when there is no more address space
+ *   around large|small|numbers         in a thread of 64 KiB: what an expression of the event calls traces it as well, twice
+ *   own_calls                      has functions of the C library of its own, and traces them
  *
  * Says how many events it has begun to trace, and how many it has left.
  */
@@ -13,6 +15,7 @@
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #include "changed_stack.h"
 
+#include <dlfcn.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -25,6 +28,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LARGE_BYTES 5000u
@@ -80,6 +84,52 @@ static void trace_nested(uint32_t times, uint32_t length) {
         elsewhere = trace_inside;
         trace(length);
     }
+}
+
+/* ---- in each other without an end ---- */
+
+static void trace_numbers(uint32_t unused) {
+    (void)unused;
+    lttng_ust_tracepoint(changed_stack, numbers, __atomic_add_fetch(&traced, 1, __ATOMIC_RELAXED));
+}
+
+static void (*trace_again)(uint32_t) = trace;
+
+static void trace_twice(void) {
+    trace_again(length_inside);
+    trace_again(length_inside);
+}
+
+static void* trace_around(void* kind) {
+    if (strcmp(kind, "large") == 0) length_inside = LARGE_BYTES;
+    if (strcmp(kind, "numbers") == 0) trace_again = trace_numbers;
+    elsewhere = trace_twice;
+    trace_again(length_inside);
+    elsewhere = NULL;
+    return NULL;
+}
+
+/* ---- what the program has of its own ---- */
+
+static bool traces_own_calls;
+
+pid_t getpid(void) {
+    if (traces_own_calls) trace(10);
+    return (pid_t)syscall(SYS_getpid);
+}
+
+int pthread_getcpuclockid(pthread_t thread, clockid_t* clock) {
+    int (*next)(pthread_t, clockid_t*);
+    *(void**)&next = dlsym(RTLD_NEXT, "pthread_getcpuclockid");
+    if (traces_own_calls) trace(10);
+    return next(thread, clock);
+}
+
+static void trace_own_calls(void) {
+    clockid_t clock;
+    traces_own_calls = true;
+    getpid();
+    pthread_getcpuclockid(pthread_self(), &clock);
 }
 
 /* ---- threads ---- */
@@ -169,6 +219,15 @@ static void run_without_memory(void) {
     let_threads_trace();
 }
 
+static void run_around(char* kind) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 65536);
+    if (pthread_create(&thread, &attributes, trace_around, kind) != 0) exit(1);
+    pthread_join(thread, NULL);
+}
+
 static void run_at_once(void) {
     elsewhere = wait_inside;
     begin_threads(AT_ONCE, trace_large);
@@ -177,7 +236,11 @@ static void run_at_once(void) {
 
 int main(int argc, char** argv) {
     char text[64];
-    if (argc > 2)
+    if (argc > 2 && strcmp(argv[1], "around") == 0)
+        run_around(argv[2]);
+    else if (argc > 1 && strcmp(argv[1], "own_calls") == 0)
+        trace_own_calls();
+    else if (argc > 2)
         run_filtered(argv[2]);
     else if (argc > 1 && strcmp(argv[1], "left") == 0)
         trace_and_jump(3000, LARGE_BYTES);
