@@ -86,8 +86,6 @@ struct taken* large_take(void) {
     unsigned char* scratch = plumb_scratch_acquire();
     if (scratch == NULL && take_back()) scratch = plumb_scratch_acquire();
     if (scratch == NULL) return NULL;
-    plumb_scratch_keep(
-        scratch); /* a thread may stand still in the middle of a record, for as long as it likes */
     return (struct taken*)(scratch + LARGE_RECORD_AT);
 }
 
@@ -99,6 +97,8 @@ void large_begin(struct taken* taken, struct ust_context* context) {
     *owner_of(taken) = (struct large_owner){lttng_ust_urcu_reader, own_thread_id(), own_process()};
     context->own = (void*)own;
     remember(taken);
+    /* A thread may stand still in the middle of a record, for as long as it likes. One that is not remembered yet, and left, is not kept. */
+    plumb_scratch_keep(large_payload(taken));
 }
 
 void large_give_back(struct taken* taken) {

@@ -41,7 +41,9 @@ struct reader {
     uint32_t given_up_age;             /* of the one that nobody waits for any more, and how deep it was; */
     uint32_t given_up_depth;           /* 0: none */
     uint64_t starts
-        [READER_UNITS];  /* of the record that begins there; 0: none does, or not all of it is there yet */
+        [READER_UNITS]; /* of the record that begins there; 0: none does, or not all of it is there yet */
+    uintptr_t
+        taking; /* the frame of who has taken units, or is about to, and not told yet which record they are; 0: nobody */
     uint32_t tag;        /* of the last one */
     uint32_t process;    /* in which the thread has its number; 0: not known */
     uint8_t pause;       /* how often nobody looks for what was left there, */

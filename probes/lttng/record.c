@@ -61,7 +61,7 @@ static bool has_many_around(const struct reader* reader, const struct ust_contex
 __attribute__((cold, noinline)) static bool is_too_deep(struct reader* reader,
                                                         const struct ust_context* context) {
     if (!has_many_around(reader, context)) return false;
-    room_take_back(reader, context);
+    room_take_back(reader, context, reader->taking);
     return has_many_around(reader, context);
 }
 
@@ -89,16 +89,18 @@ static int reserve(struct ust_context* context) {
         lose(context);
         return -1;
     }
+    const uintptr_t interrupted = room_begin_to_take(reader, context);
     uint32_t units = room_take(reader, bytes);
-    if (__builtin_expect(units == 0, 0)) {
-        if (room_take_back(reader, context)) units = room_take(reader, bytes);
-        if (units == 0) return reserve_large(context);
+    if (__builtin_expect(units == 0, 0) && room_take_back(reader, context, interrupted))
+        units = room_take(reader, bytes);
+    if (__builtin_expect(units != 0, 1)) {
+        struct record* const record = (struct record*)room_at(reader, units);
+        begin(record, traced, record->payload, room_bytes);
+        room_begin(reader, &record->taken, units, context);
+        room_tell(reader, &record->taken);
     }
-    struct record* const record = (struct record*)room_at(reader, units);
-    begin(record, traced, record->payload, room_bytes);
-    room_begin(reader, &record->taken, units, context);
-    room_tell(reader, &record->taken);
-    return 0;
+    room_end_to_take(reader, context, interrupted);
+    return __builtin_expect(units != 0, 1) ? 0 : reserve_large(context);
 }
 
 static bool is_large(const struct record* record) {

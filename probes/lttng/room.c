@@ -33,12 +33,26 @@ static bool take_back_one(struct reader* reader, uint32_t unit, const struct ust
     return true;
 }
 
+/* Of who has jumped out before it was told which record they are. */
+static bool take_back_untold(struct reader* reader, const struct ust_context* context,
+                             uintptr_t interrupted) {
+    uint32_t told = 0;
+    const uint32_t used = __atomic_load_n(&reader->used, __ATOMIC_RELAXED);
+    for (uint32_t unit = 0; unit < READER_UNITS; unit++)
+        told |= ROOM_UNITS_OF(__atomic_load_n(&reader->starts[unit], __ATOMIC_RELAXED));
+    const uint32_t untold = used & ~told & ((1u << READER_UNITS) - 1);
+    if (untold == 0 || interrupted > (uintptr_t)context) return false;
+    if (interrupted != 0 && is_on_alternate_stack()) return false;
+    room_clear(&reader->used, untold);
+    return true;
+}
+
 /* A look at a frame, which may not be there, is a system call: of who looked in vain, not each further one does. */
-bool room_take_back(struct reader* reader, const struct ust_context* context) {
+bool room_take_back(struct reader* reader, const struct ust_context* context, uintptr_t interrupted) {
     enum { pause_max = 255 };
     const bool looks = reader->pause == 0;
     if (!looks) reader->pause--;
-    bool has_more = false;
+    bool has_more = take_back_untold(reader, context, interrupted);
     for (uint32_t unit = 0; unit < READER_UNITS; unit++)
         has_more |= take_back_one(reader, unit, context, looks);
     if (looks) {

@@ -148,7 +148,21 @@ static inline bool room_may_be_nested(const struct reader* reader) {
     return reader->used >> (ROOM_NESTED_MAX - 1) != 0;
 }
 
-/* Takes back what was left, if something was. `context`: of who needs room. */
-bool room_take_back(struct reader* reader, const struct ust_context* context);
+/* Who begins to take units, until it is told; and whom he has interrupted in the middle of that, which he hands back to the end. */
+static inline uintptr_t room_begin_to_take(struct reader* reader, const struct ust_context* context) {
+    const uintptr_t before = reader->taking;
+    __atomic_store_n(&reader->taking, (uintptr_t)context, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return before;
+}
+static inline void room_end_to_take(struct reader* reader, const struct ust_context* context,
+                                    uintptr_t before) {
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    /* Who is not above has jumped out, or is on another stack. */
+    __atomic_store_n(&reader->taking, before > (uintptr_t)context ? before : 0, __ATOMIC_RELAXED);
+}
+
+/* Takes back what was left, if something was. `context`: of who needs room, `interrupted`: whom he has interrupted while that one took. */
+bool room_take_back(struct reader* reader, const struct ust_context* context, uintptr_t interrupted);
 
 #endif

@@ -14,6 +14,10 @@ extern "C" {
 
 __thread struct reader* lttng_ust_urcu_reader;
 extern "C" void lttng_ust_urcu_register() {}
+static bool is_on_other_stack = false;
+extern "C" bool is_on_alternate_stack() {
+    return is_on_other_stack;
+}
 
 namespace {
 
@@ -84,10 +88,10 @@ TEST_F(LttngRoom, WhatWasLeftIsTakenBack) {
     taken* const lives = take(alive, 1000);
     ASSERT_NE(lives, nullptr);
     const std::uint32_t units = ROOM_UNITS_OF(lives->start);
-    EXPECT_FALSE(room_take_back(reader_, &asks)); // as far as can be known
+    EXPECT_FALSE(room_take_back(reader_, &asks, 0)); // as far as can be known
     left.own = nullptr;
     reader_->pause = 0;
-    EXPECT_TRUE(room_take_back(reader_, &asks));
+    EXPECT_TRUE(room_take_back(reader_, &asks, 0));
     EXPECT_EQ(reader_->used, units);
     room_give_back(lives);
     EXPECT_EQ(reader_->used, 0U);
@@ -97,7 +101,7 @@ TEST_F(LttngRoom, AFrameThatIsInAnothersPlaceMeansThatThatIsGone) {
     ust_context context;
     ASSERT_NE(take(context, 1000), nullptr);
     reader_->pause = 1; // without a look
-    EXPECT_TRUE(room_take_back(reader_, &context));
+    EXPECT_TRUE(room_take_back(reader_, &context, 0));
     EXPECT_EQ(reader_->used, 0U);
 }
 
@@ -112,7 +116,7 @@ TEST_F(LttngRoom, WhatEndsInAnotherThreadIsTakenBack) {
     lttng_ust_urcu_reader = reader_;
     reader_->pause = 1; // without a look
     ust_context asks;
-    EXPECT_TRUE(room_take_back(reader_, &asks));
+    EXPECT_TRUE(room_take_back(reader_, &asks, 0));
     EXPECT_EQ(reader_->used, 0U);
 }
 
@@ -121,11 +125,46 @@ TEST_F(LttngRoom, WhoseFrameIsPutBackFindsThatItsPlaceIsAnothers) {
     ASSERT_NE(take(context, READER_ROOM_BYTES), nullptr);
     const ust_context copied = context;
     context.own = nullptr;
-    ASSERT_TRUE(room_take_back(reader_, &other));
+    ASSERT_TRUE(room_take_back(reader_, &other, 0));
     ASSERT_NE(take(other, READER_ROOM_BYTES), nullptr);
     context = copied;
     EXPECT_EQ(taken_of(&context), nullptr);
     EXPECT_NE(taken_of(&other), nullptr);
+}
+
+/* A handler has come between, and jumped out. */
+TEST_F(LttngRoom, WhatWasNeverToldIsTakenBackIfNobodyIsAboutTo) {
+    ust_context frames[3]; /* from below */
+    const auto place = [](const ust_context& frame) { return reinterpret_cast<std::uintptr_t>(&frame); };
+    ASSERT_NE(room_take(reader_, READER_ROOM_BYTES), 0U);
+    EXPECT_FALSE(room_take_back(reader_, &frames[1], place(frames[2]))) << "he goes on";
+    is_on_other_stack = true;
+    EXPECT_FALSE(room_take_back(reader_, &frames[1], place(frames[0]))) << "who is above is not known";
+    is_on_other_stack = false;
+    EXPECT_TRUE(room_take_back(reader_, &frames[1], place(frames[0])));
+    EXPECT_EQ(reader_->used, 0U);
+    ASSERT_NE(room_take(reader_, READER_ROOM_BYTES), 0U);
+    EXPECT_TRUE(room_take_back(reader_, &frames[1], 0));
+    EXPECT_EQ(reader_->used, 0U);
+    const std::uintptr_t nobody = room_begin_to_take(reader_, &frames[1]);
+    const std::uintptr_t interrupted = room_begin_to_take(reader_, &frames[0]);
+    EXPECT_EQ(std::make_pair(nobody, interrupted), std::make_pair(std::uintptr_t{0}, place(frames[1])));
+    room_end_to_take(reader_, &frames[0], interrupted);
+    EXPECT_EQ(reader_->taking, place(frames[1]));
+    EXPECT_EQ(room_begin_to_take(reader_, &frames[2]), place(frames[1]));
+    room_end_to_take(reader_, &frames[2], place(frames[1]));
+    EXPECT_EQ(reader_->taking, 0U) << "who is below has jumped out";
+}
+
+TEST_F(LttngRoom, CountsWhatIsAround) {
+    ust_context frames[5];
+    for (ust_context& frame : frames)
+        ASSERT_NE(take(frame, 100), nullptr);
+    EXPECT_EQ(room_begun_around(reader_, &frames[0]), 4U);
+    EXPECT_EQ(room_begun_around(reader_, &frames[3]), 1U);
+    EXPECT_EQ(room_begun_around(reader_, &frames[4]), 0U);
+    room_give_back(taken_of(&frames[2]));
+    EXPECT_EQ(room_begun_around(reader_, &frames[0]), 3U);
 }
 
 } // namespace
