@@ -15,6 +15,9 @@
 // come. What a thread writes after that goes the way without sequences. (A thread whose first event of all comes from the
 // last round, behind our turn, keeps its area.)
 //
+// A thread that the program has made by clone(), with thread-local storage of its own, has an area there that nobody has
+// registered, whatever its CPU number says (0). So the kernel is asked once for each thread, before its first record.
+//
 // fork() hands a registration on, vfork() and clone() with CLONE_VM do not; so what their child forks has none either. The
 // area does not tell: it has the CPU of long ago. So a process that was forked asks the kernel, which refuses a second one.
 #include "bytes.h"
@@ -54,6 +57,8 @@ constexpr uint32_t signature = 0x53053053; // that of PLUMB_RSEQ_ABORT
 constexpr int unregister = 1;              // RSEQ_FLAG_UNREGISTER
 
 __attribute__((tls_model("initial-exec"))) __thread Area area = {0, not_registered, 0, 0, {}};
+
+__attribute__((tls_model("initial-exec"))) __thread bool was_asked = false;
 
 pthread_key_t key;
 bool ours = false;            // areas of ours are in use
@@ -111,7 +116,19 @@ int64_t find_rseq(const char* wish) {
     return offset_of_area();
 }
 
+void ask_whether_registered() {
+    if (was_asked) return;
+    was_asked = true;
+    if (static_cast<int32_t>(current_cpu(runtime.rseq_offset)) < 0) return;
+    auto* const area_of_thread = reinterpret_cast<Area*>(thread_pointer() + runtime.rseq_offset);
+    if (register_area(0, area_of_thread) != 0) return;
+    register_area(unregister, area_of_thread);
+    store_relaxed(area_of_thread->cpu_id, never_registered);
+}
+
 void register_thread() {
+    if (runtime.rseq_offset == 0) return;
+    ask_whether_registered();
     if (!ours || area.cpu_id != not_registered || load_relaxed(others_register) != 0) return;
     // First the value: a thread that ends with an area registered must not end without its destructor.
     if (pthread_setspecific(key, &area) != 0) return;

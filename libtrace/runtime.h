@@ -172,6 +172,8 @@ inline bool writers_are_wiped() { // a fork that ran no handlers
 
 // update_signal.cc
 void install_handler();
+bool has_thread_data(); // thread_data.cc: else nothing of the runtime's may be looked at in this thread
+void know_how_to_find_thread_data();
 uint64_t handler_address();    // 0: none
 void leave_alternate_stacks(); // from now on it runs where the signal finds the thread
 

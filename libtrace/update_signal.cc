@@ -127,7 +127,22 @@ void tell_what_it_ended(const ucontext_t&) {}
 void go_on_waiting(ucontext_t&) {}
 #endif
 
+// A signal that came to a thread which is none of the C library's (thread_data.cc). What is for us the first thread hears, with the same
+// value, if we may make calls; what is not, the program's handler, as it would without us.
+void hand_on(int number, siginfo_t* info, void* context) {
+    uint64_t value = 0;
+    if (!is_from_controller(*info, value) && !lost_its_value(*info)) {
+        if (is_handled(before_us)) before_us.sa_sigaction(number, info, context);
+        return;
+    }
+    if (is_held()) return;
+    const uint32_t process_id = sys::process_id();
+    if (sys::thread_id() != process_id)
+        sys::call(SYS_rt_tgsigqueueinfo, process_id, process_id, number, info);
+}
+
 void handle_update_signal(int number, siginfo_t* info, void* context) {
+    if (!has_thread_data()) return hand_on(number, info, context);
     inject(InjectionPoint::handler_entered);
     if (writers_are_wiped()) after_fork(); // before a look at the slot, which was the parent's
     uint64_t value = 0;
@@ -175,6 +190,7 @@ bool install(int number, const struct sigaction& old) {
 
 void install_handler() {
     if (runtime.signal_number != 0) return;
+    know_how_to_find_thread_data();
     struct sigaction old[2] = {};
     for (int i = 0; i < 2; i++) {
         if (sigaction(candidates[i], nullptr, &old[i]) != 0 || is_handled(old[i])) continue;
