@@ -336,6 +336,7 @@ static void mend_after_fork() {
     quiesced();
     begin_new_epoch();
     claim_slot();
+    if (runtime.slot == nullptr) know_time_namespace(); // who has a place has looked
     register_membarrier();
     know_context_of_child();
     for (uint32_t session = 0; session < PLUMB_MAX_SESSIONS; session++) {
@@ -364,7 +365,8 @@ void after_fork() {
         if (runtime.writers_armed) store_release(*runtime.writers_live, writers_are_live);
         release_updates();
     }
-    if (runtime.slot != nullptr) request_update();
+    // Also where there was no place: its parent's rules may not be its own.
+    if (runtime.state != nullptr) request_update();
 }
 
 } // namespace plumb

@@ -230,7 +230,8 @@ struct Session::Parts {
         wait.holder = index;
         /* Who could not open the channel writes nothing there: that matters only to who switches on. */
         if (direction == Switch::on) wait.session = index;
-        if (direction == Switch::on) wait.look_for = to_look_for(changed);
+        /* Who found no place would be asked by nobody. */
+        if (direction == Switch::on || state.slots_refused() != 0) wait.look_for = to_look_for(changed);
         wait.concerns = [this, &changed](const ProcessSlot& slot) {
             return is_of_user(slot.process_id()) &&
                    std::any_of(changed.begin(), changed.end(),
