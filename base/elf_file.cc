@@ -10,7 +10,7 @@ namespace plumb {
 
 namespace {
 
-constexpr std::size_t names_bytes_max = std::size_t{16} << 20;
+constexpr std::size_t names_bytes_max = std::size_t{16} << 20, name_bytes_max = 1024;
 constexpr std::size_t relocations_max = std::size_t{1} << 22;
 constexpr std::size_t dynamic_entries_max = 4096;
 constexpr std::size_t sections_max = std::size_t{1} << 20;
@@ -140,19 +140,24 @@ Status ElfFile::load_sections(const Elf64_Ehdr& header, const std::string& name)
 const Elf64_Shdr* ElfFile::section(const std::string& name) const {
     for (const Elf64_Shdr& section : sections_) {
         if (section.sh_name >= section_names_.size() || (section.sh_flags & SHF_ALLOC) == 0) continue;
-        /* The string's own NUL ends the last name. */
-        if (name == section_names_.c_str() + section.sh_name) return &section;
+        /* The string's own NUL ends the last name. What is longer is not looked at: each of a million may be 16 MiB long. */
+        if (std::strncmp(section_names_.c_str() + section.sh_name, name.c_str(), name.size() + 1) == 0)
+            return &section;
     }
     return nullptr;
 }
 
 std::string ElfFile::section_name(const Elf64_Shdr& section) const {
-    return section.sh_name < section_names_.size() ? section_names_.c_str() + section.sh_name : "";
+    if (section.sh_name >= section_names_.size()) return "";
+    const char* const name = section_names_.c_str() + section.sh_name;
+    return {name, ::strnlen(name, name_bytes_max)};
 }
 
 std::optional<std::vector<std::byte>> ElfFile::section_bytes(const Elf64_Shdr& section,
                                                              std::uint64_t limit) const {
-    if (section.sh_type == SHT_NOBITS || section.sh_size > limit || section.sh_size > total_bytes_) return {};
+    if (section.sh_type == SHT_NOBITS || section.sh_size > limit || section.sh_size > total_bytes_ ||
+        section.sh_offset > total_bytes_ - section.sh_size)
+        return {};
     std::vector<std::byte> bytes(section.sh_size);
     if (!read_file(section.sh_offset, bytes.data(), bytes.size())) return {};
     return bytes;
