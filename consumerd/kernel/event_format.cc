@@ -162,16 +162,19 @@ unsigned element_bytes(const tep_format_field& field) {
     return is_word_size(field.elementsize) ? field.elementsize : 1;
 }
 
-/* Bytes, and whether there is a sign, of types of system calls' arguments that are less than a register. */
-std::optional<std::pair<unsigned, bool>> narrow_type(std::string_view type) {
+/* Bytes, and whether there is a sign, of types of system calls' arguments: to the kernel each is a register without one. */
+std::optional<std::pair<unsigned, bool>> argument_type(std::string_view type) {
     static const std::set<std::string_view> with_sign = {"int",       "pid_t",       "s32",   "__s32",
                                                          "clockid_t", "mqd_t",       "key_t", "rwf_t",
                                                          "timer_t",   "key_serial_t"},
                                             without_sign = {"unsigned int", "unsigned", "u32",  "__u32",
-                                                            "uid_t",        "gid_t",    "qid_t"};
+                                                            "uid_t",        "gid_t",    "qid_t"},
+                                            wide_with_sign = {"long",    "off_t", "loff_t",
+                                                              "ssize_t", "__s64", "long long"};
     constexpr std::string_view constant = "const ";
     if (type.starts_with(constant)) type.remove_prefix(constant.size());
     if (with_sign.contains(type)) return std::pair(4u, true);
+    if (wide_with_sign.contains(type)) return std::pair(8u, true);
     if (without_sign.contains(type) || type.starts_with("enum ")) return std::pair(4u, false);
     return {};
 }
@@ -282,7 +285,7 @@ private:
         bool is_signed = has(field, TEP_FIELD_IS_SIGNED);
         /* System calls widen every argument to a register. */
         if (is_syscall(event_.system) && bytes == 8 && !is_pointer)
-            if (const auto narrow = narrow_type(type)) std::tie(bytes, is_signed) = *narrow;
+            if (const auto argument = argument_type(type)) std::tie(bytes, is_signed) = *argument;
         /* Of probes: the function, and where it returns to. */
         const bool is_address = is_pointer || name.starts_with("__probe_");
         EventField made = make_field(name, PLUMB_FIELD_INTEGER, bytes, is_signed, is_address);

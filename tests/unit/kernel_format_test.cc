@@ -136,16 +136,17 @@ TEST(KernelFormat, HasArgumentsOfSystemCallsAsLongAsTheirTypes) {
     std::string fields;
     unsigned at = 16;
     for (const char* const type :
-         {"u32", "unsigned", "const __u32", "qid_t", "const enum landlock_rule_type", "const int",
-          "const clockid_t", "__s32", "mqd_t", "key_serial_t", "key_t", "rwf_t", "timer_t", "const size_t",
-          "u64", "aio_context_t", "unsigned long"})
+         {"u32",           "unsigned",        "const __u32", "qid_t",        "const enum landlock_rule_type",
+          "const int",     "const clockid_t", "__s32",       "mqd_t",        "key_serial_t",
+          "key_t",         "rwf_t",           "timer_t",     "const size_t", "u64",
+          "aio_context_t", "unsigned long",   "off_t",       "loff_t",       "const long"})
         fields += fmt::format("\tfield:{} f{};\toffset:{};\tsize:8;\tsigned:0;\n", type, at,
                               std::exchange(at, at + 8));
     std::vector<std::string> types;
     for (const std::string& field : fields_of(parse("syscalls", format_of("sys_enter_x", "321", fields))))
         types.push_back(field.substr(field.find(' ') + 1));
     EXPECT_THAT(types, ElementsAre("u32", "u32", "u32", "u32", "u32", "i32", "i32", "i32", "i32", "i32",
-                                   "i32", "i32", "i32", "u64", "u64", "u64", "u64"));
+                                   "i32", "i32", "i32", "u64", "u64", "u64", "u64", "i64", "i64", "i64"));
 }
 
 TEST(KernelFormat, KeepsTheNumberAndTheWidthsOfEventsThatAreNoSystemCalls) {
