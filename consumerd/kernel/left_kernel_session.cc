@@ -115,7 +115,7 @@ Status KernelSession::know_events() {
     for (const ListedProbe& probe : list_probes(root_)) {
         if (!probe.name.starts_with(name_ + "/")) continue;
         probes_.push_back(probe.name);
-        made_probes_.push_back(left_probe(probe.name.substr(name_.size() + 1), probe.place));
+        made_probes_.push_back(left_probe(probe.name.substr(name_.size() + 1), probe.place, probe.arguments));
     }
     std::vector<std::string> names = probes_;
     const auto enabled = read_small_file(path("set_event"), std::size_t{4} << 20);

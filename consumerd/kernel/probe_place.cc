@@ -251,7 +251,7 @@ bool is_made_of(const std::string& raw_name, const std::string& beginning) {
 
 } // namespace
 
-ProbePlace left_probe(const std::string& raw_name, const std::string& place) {
+ProbePlace left_probe(const std::string& raw_name, const std::string& place, const std::string& arguments) {
     ProbePlace left;
     left.name = left.raw_name = raw_name;
     left.place = place;
@@ -275,6 +275,8 @@ ProbePlace left_probe(const std::string& raw_name, const std::string& place) {
             auto found = place_of_marker(marker, *elf, left.file, nobody_asks);
             if (!found || !is_made_of(raw_name, found->raw_name)) continue;
             found->raw_name = raw_name;
+            if (found->arguments != arguments) found->floats.clear(); /* they are one's own */
+            found->arguments = arguments;
             return std::move(*found);
         }
         return left;

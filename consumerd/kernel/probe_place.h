@@ -30,7 +30,7 @@ Result<std::vector<ProbePlace>> places_of(const KernelSelector& selector, std::v
 
 /* A probe that somebody else made and that is only known as tracefs lists it, with what it is called in the trace: as
  * places_of() named it, as far as the file still says. */
-ProbePlace left_probe(const std::string& raw_name, const std::string& place);
+ProbePlace left_probe(const std::string& raw_name, const std::string& place, const std::string& arguments);
 
 /* An event's name may hold letters, digits and underscores, and no more than 63 of them; ours are shorter, so that
  * another_raw_name() has room. */

@@ -14,6 +14,7 @@
 #include "consumerd/kernel/probe_misses.h"
 #include "consumerd/kernel/probe_place.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -51,6 +52,30 @@ Status check_texts(const KernelSelector& selector, const std::vector<ProbePlace>
                  "set to end at a warning.",
                  selector.text)
         .hint("Record addresses in place of texts, or set `sysctl kernel.panic_on_warn=0`.");
+}
+
+/* Another one, or another content, is seen by one of these. Of what can not be looked at nothing is known. */
+struct FileVersion {
+    dev_t device = 0;
+    ino_t inode = 0;
+    off_t bytes = 0;
+    std::int64_t changed_s = 0, changed_ns = 0;
+    bool operator==(const FileVersion&) const = default;
+};
+
+FileVersion version_of(const std::string& path) {
+    struct stat info {};
+    if (path.empty() || ::stat(path.c_str(), &info) != 0) return {};
+    return {info.st_dev, info.st_ino, info.st_size, info.st_ctim.tv_sec, info.st_ctim.tv_nsec};
+}
+
+/* We read the file, and the kernel looks at its name once more for each probe: in another one they would stand anywhere. So far none is
+ * on. */
+Status check_version(const KernelSelector& selector, const FileVersion& before) {
+    if (!is_of_program(selector) || version_of(selector.file) == before) return ok();
+    return Error("{}: {} was replaced, or written to, while its probes were made.", selector.text,
+                 selector.file)
+        .hint("Record again when it is complete.");
 }
 
 } // namespace
@@ -106,6 +131,7 @@ Status KernelSession::add_probes(const KernelSelector& selector) {
     if (access((root_ + (is_user ? "/uprobe_events" : "/kprobe_events")).c_str(), F_OK) != 0)
         return Error("This kernel has no {}s.", is_user ? "uprobe" : "kprobe")
             .hint("It was built without CONFIG_{}_EVENTS.", is_user ? "UPROBE" : "KPROBE");
+    const FileVersion before = version_of(selector.file);
     const auto places = places_of(selector, notes_);
     if (!places) return places.error();
     if (Status bearable = check_texts(selector, *places); !bearable) return bearable;
@@ -115,6 +141,7 @@ Status KernelSession::add_probes(const KernelSelector& selector) {
         if (!raw_name) return raw_name.error();
         made.push_back({name_, *raw_name});
     }
+    if (Status same = check_version(selector, before); !same) return same;
     if (Status on = switch_on(made, selector); !on) return on;
     constexpr std::size_t many = 100;
     if (places->size() > many)

@@ -239,7 +239,10 @@ std::vector<ListedProbe> list_probes(const std::string& root) {
         std::string type_and_name, place;
         words >> type_and_name >> place;
         const std::size_t colon = type_and_name.find(':');
-        if (colon != std::string::npos) found.push_back({type_and_name.substr(colon + 1), place});
+        std::string arguments;
+        std::getline(words >> std::ws, arguments);
+        if (colon != std::string::npos)
+            found.push_back({type_and_name.substr(colon + 1), place, std::move(arguments)});
     }
     return found;
 }

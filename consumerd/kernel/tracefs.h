@@ -68,8 +68,9 @@ struct TracefsEvent {
 Result<std::vector<TracefsEvent>> list_tracefs_events(const std::string& root);
 
 struct ListedProbe {
-    std::string name;  /* "group/name" */
-    std::string place; /* "vfs_read", "/bin/x:0x1234" */
+    std::string name;      /* "group/name" */
+    std::string place;     /* "vfs_read", "/bin/x:0x1234" */
+    std::string arguments; /* as they were asked for: "n=%di:u32 m=%si" */
 };
 /* Dynamic events, whoever made them. */
 std::vector<ListedProbe> list_probes(const std::string& root);

@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 
-from test_user_probes import UserProbesTest, main
+from test_user_probes import PLUMB, TRACEFS, UserProbesTest, left_by, main
 
 KERNEL = tuple(map(int, re.match(r"(\d+)\.(\d+)", platform.release()).groups()))
 REPLACES_NOPS = KERNEL >= (6, 18)
@@ -112,6 +112,28 @@ int main(void) {
         self.assertEqual("PR_SET_SYSCALL_USER_DISPATCH" in said, RETURNS_BY_A_CALL)
         counts, _ = self.record(f"uprobe:{program}:called", command=[program])
         self.assertEqual(counts, {"uprobe_called": 1})
+
+    def test_a_file_that_is_replaced_meanwhile(self):
+        """We read the file; the kernel takes its name, once for each probe."""
+        def build(name, first):
+            """The same functions, at other places."""
+            functions = "".join(f"__attribute__((noinline)) int part{i}(int n) {{ return n * {i + 7} + 1; }}\n" for i in range(400))
+            calls = "".join(f"n = part{i}(n);" for i in range(400))
+            (self.folder / "replaced.c").write_text(f"{first}{functions}int main(void) {{ volatile int n = 1; {calls} return 0; }}")
+            self.compile("cc", "-O1", "replaced.c", "-o", name)
+        build("replaced", "")
+        build("newer", "__attribute__((noinline, used)) int shift(int n) { return n / 3 + (n ^ 5) % 11; }")
+        program = self.folder / "replaced"
+        with subprocess.Popen([PLUMB, "record", "--force", "-o", self.trace, "-k", f"uprobe:{program}:part*", "--duration", "1s"],
+                              stderr=subprocess.PIPE, text=True) as recorder:
+            while str(program) not in (TRACEFS / "uprobe_events").read_text():
+                self.assertIsNone(recorder.poll())
+            (self.folder / "newer").rename(program)
+            while recorder.poll() is None:
+                self.assertEqual(subprocess.run([program], check=False).returncode, 0)
+            self.assertIn("was replaced, or written to, while its probes were made", recorder.stderr.read())
+        self.assertEqual(recorder.returncode, 1)
+        self.assertEqual(left_by(recorder.pid, self.folder), ([], []))
 
 
 if __name__ == "__main__":

@@ -120,8 +120,8 @@ TEST(ProbeNames, AreShortInTracefsAndOfFewLetters) {
     EXPECT_EQ(raw_probe_name("uprobe", "shop::Cart::add(int)"), "uprobe_shop__Cart__add_int_");
     const std::string raw_name = raw_probe_name("uprobe", std::string(500, 'f'));
     EXPECT_LE(another_raw_name(raw_name, 999999).size(), 63u);
-    EXPECT_EQ(left_probe("uprobe_f", "/nowhere/x:0x10").name, "uprobe_f");
-    EXPECT_EQ(left_probe("kprobe_f", "f").name, "kprobe_f");
+    EXPECT_EQ(left_probe("uprobe_f", "/nowhere/x:0x10", "").name, "uprobe_f");
+    EXPECT_EQ(left_probe("kprobe_f", "f", "").name, "kprobe_f");
 }
 
 } // namespace

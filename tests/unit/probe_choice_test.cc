@@ -423,12 +423,25 @@ TEST_F(MarkerChoiceTest, ThatTheKernelWouldReplaceAreLeftOutAndToldOf) {
                 ElementsAre(HasSubstr("2 of 2 markers can not be probed. ")));
 }
 
+/* The kernel reads both as integers, and does not say which is one. */
+TEST_F(MarkerChoiceTest, FloatsThatAnotherRecorderLeftAreTheMarkersOwn) {
+    const std::string file = assemble(function("f", "nop; ret") + note("f", "s", "m", "8f@-24(%rbp)"));
+    const std::string place =
+        fmt::format("{}:{:#x}", file, *ElfFile::open(file)->file_offset_of(address_of(file, "f")));
+    std::vector<std::string> notes;
+    const std::string its_own =
+        places_of(*KernelSelector::parse("usdt:" + file + ":s:m"), notes)->front().arguments;
+    EXPECT_THAT(left_probe("usdt_s_m", place, its_own).floats, ElementsAre("arg1"));
+    EXPECT_THAT(left_probe("usdt_s_m", place, "arg1=%ip:u64 n=%sp").floats, ElementsAre());
+}
+
 TEST_F(MarkerChoiceTest, ProbesThatAnotherRecorderLeftHaveTheirNamesBack) {
     const std::string file = assemble(function("_ZN4shop4Cart3addEi", "nop; nop; nop; ret") +
                                       note("_ZN4shop4Cart3addEi+1", "s", "m", "8@%rax"));
     const std::uint64_t at = *ElfFile::open(file)->file_offset_of(address_of(file, "_ZN4shop4Cart3addEi"));
-    const auto name = [&](const std::string& raw_name, const std::string& place) {
-        const ProbePlace left = left_probe(raw_name, place);
+    const auto name = [&](const std::string& raw_name, const std::string& place,
+                          const std::string& arguments = "") {
+        const ProbePlace left = left_probe(raw_name, place, arguments);
         EXPECT_EQ(left.raw_name, raw_name);
         EXPECT_EQ(left.place.substr(0, place.size()), place);
         return (left.provider.empty() ? "" : left.provider + ":") + left.name + " " + left.arguments;
@@ -441,8 +454,8 @@ TEST_F(MarkerChoiceTest, ProbesThatAnotherRecorderLeftHaveTheirNamesBack) {
     EXPECT_EQ(name("uprobe_shop__Cart__add_int__0x2", place(2)), "uprobe_shop::Cart::add(int)+0x2 ");
     EXPECT_EQ(name("uprobe_shop__Cart__add_int_", place(2)), "uprobe_shop::Cart::add(int) ");
     EXPECT_EQ(name("uprobe_other", place(0)), "uprobe_other ");
-    EXPECT_EQ(name("usdt_s_m", place(1)), "s:m arg1=%ax:u64");
-    EXPECT_EQ(name("usdt_s_m_2", place(1)), "s:m arg1=%ax:u64");
+    EXPECT_EQ(name("usdt_s_m", place(1), "arg1=%ax:u64"), "s:m arg1=%ax:u64");
+    EXPECT_EQ(name("usdt_s_m_2", place(1), "arg1=%ax:u64"), "s:m arg1=%ax:u64");
     EXPECT_EQ(name("usdt_s_m", place(0)), "usdt_s_m ");
     EXPECT_EQ(name("usdt_s_n", place(1)), "usdt_s_n ");
     EXPECT_EQ(name("uprobe_shop__Cart__add_int_", file + ":0x70000000"), "uprobe_shop__Cart__add_int_ ");
