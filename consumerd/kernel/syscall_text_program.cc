@@ -50,7 +50,8 @@ constexpr std::int16_t on_stack(std::int16_t register_offset) {
 constexpr std::int32_t tag_state(TextTag::State state) {
     return static_cast<std::int32_t>(state) << TextTag::state_shift;
 }
-constexpr std::int32_t late_tag = 1 << TextTag::late_shift, end_tag = 1 << TextTag::end_shift;
+constexpr std::int32_t late_tag = 1 << TextTag::late_shift, end_tag = 1 << TextTag::end_shift,
+                       further_tag = 1 << TextTag::further_shift;
 constexpr std::int32_t next_element = 1 << TextTag::element_shift;
 static_assert(list_pieces_max + 1 < 1u << TextTag::element_bits && calls_max == 1u << TextTag::call_bits);
 
@@ -241,6 +242,7 @@ void function_tell(BpfAssembler& code, const Tables& tables) {
     code.jump(BPF_JNE, bpf_r0, piece_bytes, "print_last");
     code.compute(BPF_OR, bpf_r3, tag_state(TextTag::State::goes_on));
     print_piece(code, tables);
+    code.compute(BPF_OR, bpf_r6, further_tag);
     code.compute(BPF_ADD, bpf_r7, piece_bytes - 1);
     code.compute(BPF_ADD, bpf_r8, 1);
     code.jump(BPF_JEQ, bpf_r8, pieces_max, "not_read"); /* no more of it */

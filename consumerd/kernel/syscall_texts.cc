@@ -25,6 +25,7 @@ TextTag TextTag::from(std::uint64_t number) {
     tag.index = static_cast<std::uint8_t>(bits(0, index_bits));
     tag.element = static_cast<std::uint8_t>(bits(element_shift, element_bits));
     tag.is_end = bits(end_shift, 1) != 0;
+    tag.is_further = bits(further_shift, 1) != 0;
     tag.is_late = (number >> late_shift & 1) != 0;
     tag.state = static_cast<State>(number >> state_shift & 3);
     return tag;
@@ -48,13 +49,21 @@ void TextsOfCall::add(const ToldText& told) {
     /* What is left of another call, or of the same call before it: that was in nobody's way. */
     const Text& before = texts_[told.tag.index];
     const bool is_other = told.tag.element != 0 && before.list && !before.list->takes(told.tag.element);
-    if (call_ != told.tag.call || before.is_whole || is_other) texts_ = {};
+    const bool begins_again = told.tag.element == 0 && before.is_told && !told.tag.is_further;
+    if (call_ != told.tag.call || before.is_whole || is_other || begins_again) texts_ = {};
     call_ = told.tag.call;
     Text& text = texts_[told.tag.index];
-    if (told.tag.element != 0) return add_element(text, told);
+    const bool is_beheaded = told.tag.is_further && !text.is_continued_by(told.tag);
+    text.goes_on = told.tag.state == TextTag::State::goes_on && !is_beheaded;
+    text.element = told.tag.element;
+    if (told.tag.element != 0) return add_element(text, told, is_beheaded);
     const bool begins = !text.is_told;
     text.is_told = true;
     text.is_whole = told.tag.state != TextTag::State::goes_on;
+    if (is_beheaded) {
+        text.text = text_not_read;
+        return;
+    }
     switch (told.tag.state) {
     case TextTag::State::null:
         text.text = null_text;
@@ -68,13 +77,13 @@ void TextsOfCall::add(const ToldText& told) {
     }
 }
 
-void TextsOfCall::add_element(Text& text, const ToldText& told) {
+void TextsOfCall::add_element(Text& text, const ToldText& told, bool is_beheaded) {
     using State = TextTag::State;
     const State state = told.tag.state;
     text.is_told = true;
     if (!text.list) text.list = std::make_unique<ListText>();
     if (!told.tag.is_end) {
-        if (state == State::not_read || state == State::null)
+        if (state == State::not_read || state == State::null || is_beheaded)
             text.list->add_not_read(told.tag.element);
         else
             text.list->add(told.tag.element, told.text, state == State::goes_on);
@@ -117,6 +126,10 @@ const TextsOfCall& TextsOfThreads::add(std::uint32_t cpu, std::uint32_t thread_i
     kept.last = timestamp;
     kept.texts.add(told);
     return kept.texts;
+}
+
+void TextsOfThreads::forget(std::uint32_t cpu) {
+    std::erase_if(texts_, [cpu](const auto& each) { return each.first >> cpu_shift == cpu; });
 }
 
 namespace {

@@ -36,13 +36,15 @@ namespace plumb {
 /* What stands before each text, as a number. */
 struct TextTag {
     enum class State : std::uint8_t { whole, goes_on, null, not_read };
-    static constexpr unsigned index_bits = 3, state_shift = 3, end_shift = 5, late_shift = 7, call_shift = 8,
-                              call_bits = 10, element_shift = 18, element_bits = 6;
+    static constexpr unsigned index_bits = 3, state_shift = 3, end_shift = 5, further_shift = 6,
+                              late_shift = 7, call_shift = 8, call_bits = 10, element_shift = 18,
+                              element_bits = 6;
 
     std::uint32_t call = 0;   /* its number */
     std::uint8_t index = 0;   /* of the argument */
     std::uint8_t element = 0; /* of a list, from 1; 0: it is none, or all of it */
     bool is_end = false;      /* of the list: whole; goes_on: there are more; not_read: perhaps */
+    bool is_further = false;  /* a piece behind the first */
     bool is_late = false;     /* where the call returned */
     State state = State::whole;
 
@@ -80,8 +82,12 @@ private:
         bool is_whole = false;
         std::string text;
         std::unique_ptr<ListText> list; /* if it is one */
+        bool goes_on = false;           /* the last piece said so, of this element of a list */
+        std::uint8_t element = 0;
+        /* Not of what was lost before it. */
+        bool is_continued_by(const TextTag& tag) const { return goes_on && element == tag.element; }
     };
-    static void add_element(Text& text, const ToldText& told);
+    static void add_element(Text& text, const ToldText& told, bool is_beheaded);
 
     std::uint32_t call_ = 0;
     std::array<Text, syscall_arguments_max> texts_;
@@ -103,14 +109,17 @@ public:
                            std::uint64_t timestamp);
     /* Takes them: of this call, or none. A thread may have been moved here since they were told. */
     TextsOfCall take(std::uint32_t cpu, std::uint32_t thread_id, std::uint32_t call, std::uint64_t timestamp);
+    /* Events of this CPU were lost: what was told before is of a call that may have been among them. */
+    void forget(std::uint32_t cpu);
 
 private:
     struct Told {
         TextsOfCall texts;
         std::uint64_t last = 0;
     };
+    static constexpr unsigned cpu_shift = 32;
     static std::uint64_t place(std::uint32_t cpu, std::uint32_t thread_id) {
-        return std::uint64_t{cpu} << 32 | thread_id;
+        return std::uint64_t{cpu} << cpu_shift | thread_id;
     }
     bool may_be_of_one_call(const Told& told, std::uint64_t timestamp) const;
 

@@ -103,6 +103,12 @@ public:
         late_texts_.ask_for_losses(has_lost_events);
     }
 
+    /* Events of this CPU were lost behind the last page. */
+    void forget_texts(uint32_t cpu) {
+        texts_.forget(cpu);
+        late_texts_.forget(cpu);
+    }
+
     std::vector<ThreadNote> take_notes() { return std::exchange(notes_, {}); }
     /* All events of the pages so far, also those that are not in the trace. */
     uint64_t seen_events() const { return seen_events_; }

@@ -14,10 +14,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace plumb {
@@ -79,13 +82,14 @@ TEST(syscall_number, is_that_of_the_headers_also_under_the_kernels_own_names) {
 /* ---- what stands before a text ---- */
 
 std::string shown(const TextTag& tag) {
-    return fmt::format("call {} argument {} element {}{}{} state {}", tag.call, tag.index, tag.element,
-                       tag.is_end ? " end" : "", tag.is_late ? " late" : "", static_cast<int>(tag.state));
+    return fmt::format("call {} argument {} element {}{}{}{} state {}", tag.call, tag.index, tag.element,
+                       tag.is_end ? " end" : "", tag.is_further ? " further" : "", tag.is_late ? " late" : "",
+                       static_cast<int>(tag.state));
 }
 
 TEST(text_tag, has_each_of_its_parts_in_bits_of_its_own) {
     EXPECT_EQ(shown(TextTag::from(0)), "call 0 argument 0 element 0 state 0");
-    EXPECT_EQ(shown(TextTag::from(~uint64_t{0})), "call 1023 argument 7 element 63 end late state 3");
+    EXPECT_EQ(shown(TextTag::from(~uint64_t{0})), "call 1023 argument 7 element 63 end further late state 3");
     for (uint64_t value = 0; value < 8; value++) {
         EXPECT_EQ(shown(TextTag::from(value)), fmt::format("call 0 argument {} element 0 state 0", value));
         EXPECT_EQ(shown(TextTag::from(value << TextTag::call_shift)),
@@ -100,7 +104,8 @@ TEST(text_tag, has_each_of_its_parts_in_bits_of_its_own) {
     EXPECT_EQ(shown(TextTag::from(1 << TextTag::late_shift)), "call 0 argument 0 element 0 late state 0");
     EXPECT_EQ(shown(TextTag::from(512 << TextTag::call_shift)), "call 512 argument 0 element 0 state 0");
     EXPECT_EQ(shown(TextTag::from(32 << TextTag::element_shift)), "call 0 argument 0 element 32 state 0");
-    EXPECT_EQ(shown(TextTag::from(1 << 6)), "call 0 argument 0 element 0 state 0"); /* nobody's */
+    EXPECT_EQ(shown(TextTag::from(1 << TextTag::further_shift)),
+              "call 0 argument 0 element 0 further state 0");
 }
 
 TEST(texts_of_a_call, are_of_as_many_arguments_as_a_call_may_have) {
@@ -184,16 +189,21 @@ protected:
     }
     void tell(uint32_t thread, unsigned argument, const std::string& text,
               TextTag::State state = TextTag::State::whole, bool late = false, uint32_t call = call_rename) {
+        const bool is_further =
+            std::exchange(goes_on_[{thread, argument, late}], state == TextTag::State::goes_on);
         const auto tag = uint64_t{call} << TextTag::call_shift | uint64_t{late} << TextTag::late_shift |
+                         uint64_t{is_further} << TextTag::further_shift |
                          static_cast<uint64_t>(state) << TextTag::state_shift | argument;
         print(thread, fmt::format("{} {:x}:{}", marker, tag, text));
     }
     void tell_element(unsigned element, const std::string& text, TextTag::State state = TextTag::State::whole,
                       bool is_end = false, bool late = false) {
-        const auto tag = uint64_t{element} << TextTag::element_shift |
-                         uint64_t{call_rename} << TextTag::call_shift |
-                         uint64_t{late} << TextTag::late_shift | uint64_t{is_end} << TextTag::end_shift |
-                         static_cast<uint64_t>(state) << TextTag::state_shift | 1;
+        const bool is_further =
+            std::exchange(goes_on_[{7, element << 8, late}], !is_end && state == TextTag::State::goes_on);
+        const auto tag =
+            uint64_t{element} << TextTag::element_shift | uint64_t{is_further} << TextTag::further_shift |
+            uint64_t{call_rename} << TextTag::call_shift | uint64_t{late} << TextTag::late_shift |
+            uint64_t{is_end} << TextTag::end_shift | static_cast<uint64_t>(state) << TextTag::state_shift | 1;
         print(7, fmt::format("{} {:x}:{}", marker, tag, text));
     }
     void rename_begins(uint32_t thread) {
@@ -228,7 +238,44 @@ protected:
     TranslatedRecords records_, others_{1};
     TranslatedRecords* to_ = &records_; /* by CPU */
     uint64_t time_ = 0;
+    std::map<std::tuple<uint32_t, unsigned, bool>, bool> goes_on_; /* by thread, what, and whether late */
 };
+
+/* What was told of a call whose event was lost is not the next call's, though both are renames. */
+TEST_F(SyscallTextsTest, AreForgottenWhereEventsWereLost) {
+    tell(7, 0, "/old/from");
+    tell(7, 1, "/old/to");
+    translator().forget_texts(1);
+    rename_begins(7);
+    translator().forget_texts(0);
+    tell(8, 0, "/old/from");
+    translator().forget_texts(0);
+    tell(8, 1, "/to");
+    rename_begins(8);
+    EXPECT_THAT(records(), ElementsAre("7 700: /old/from|/old/to|", "8 700: (not read)|/to|"));
+}
+
+TEST_F(SyscallTextsTest, OfWhichTheFirstPieceWasLostAreNotShownByTheirRest) {
+    tell(7, 0, "/from/", TextTag::State::goes_on);
+    tell(7, 1, "/to");
+    translator().forget_texts(0);
+    tell(7, 0, "and", TextTag::State::goes_on);
+    tell(7, 0, "so on");
+    tell(7, 1, "/to");
+    rename_begins(7);
+    EXPECT_THAT(records(), ElementsAre("7 700: (not read)|/to|"));
+}
+
+/* The end of the first one was lost, with its event. */
+TEST_F(SyscallTextsTest, BeginAnewWithAFirstPiece) {
+    tell(7, 0, "/old/", TextTag::State::goes_on);
+    goes_on_.clear();
+    tell(7, 0, "/new/", TextTag::State::goes_on);
+    tell(7, 0, "from");
+    tell(7, 1, "/to");
+    rename_begins(7);
+    EXPECT_THAT(records(), ElementsAre("7 700: /new/from|/to|"));
+}
 
 TEST_F(SyscallTextsTest, StandInPlaceOfThePointers) {
     tell(7, 0, "/from");
