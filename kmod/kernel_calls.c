@@ -4,7 +4,8 @@
  * returned. One probe at the kernel's sys_enter and one at its sys_exit look a call up by its number.
  *
  * A text whose page was not in memory when the call began is awaited: whoever makes the call leaves its number in a slot, finds it
- * there when the call returns, and looks again. Two threads of one slot take it from each other: a text is not told then.
+ * there when the call returns, and looks again. Two threads of one slot take it from each other: a text is not told then. What
+ * is awaited ends with its call, however that ends: left in its slot, it would be told of a later one, which has its texts.
  */
 #include <linux/hash.h>
 #include <linux/kernel.h>
@@ -39,15 +40,31 @@ struct plumb_kernel_calls {
 	u64 awaited[1 << AWAITED_BITS]; /* see awaited_of() */
 };
 
-/* Who waits for which texts of which call. */
+/*
+ * Who waits for which texts of which call. execve() gives a thread the number of its process's first one, and another thread
+ * may have that task's place in memory later: so a thread is told by both, the number above bits of the place.
+ */
+#define TEXT_BITS PLUMB_CALL_ARGUMENTS_MAX
+#define TASK_SHIFT 16
+#define TASK_BITS 26
+#define PID_SHIFT (TASK_SHIFT + TASK_BITS)
+
 static u64 awaited_of(u32 texts, long number)
 {
-	return (u64)(u32)current->pid << 32 | (u64)number << 16 | texts;
+	BUILD_BUG_ON(NR_syscalls > 1 << (TASK_SHIFT - TEXT_BITS) || PID_MAX_LIMIT > 1 << (64 - PID_SHIFT));
+	return (u64)current->pid << PID_SHIFT | (u64)hash_ptr(current, TASK_BITS) << TASK_SHIFT | (u64)number << TEXT_BITS |
+	       texts;
+}
+
+/* Whether it is by the task that runs, under whatever number. */
+static bool is_of_this_task(u64 awaited)
+{
+	return awaited && (awaited >> TASK_SHIFT & ((1 << TASK_BITS) - 1)) == hash_ptr(current, TASK_BITS);
 }
 
 static u64 *awaited_slot(struct plumb_kernel_calls *calls)
 {
-	return &calls->awaited[hash_32(current->pid, AWAITED_BITS)];
+	return &calls->awaited[hash_ptr(current, AWAITED_BITS)];
 }
 
 static const struct call_probe *probe_of(const struct plumb_kernel_calls *calls, enum when when, long number)
@@ -113,20 +130,28 @@ static void record_late(const struct call_probe *probe, u32 i, struct pt_regs *r
 	plumb_leave(&writing);
 }
 
-/* What its entry could not read, if it is the same call. */
-static void tell_late(struct plumb_kernel_calls *calls, struct pt_regs *regs, long number)
+/* The texts that the entry of this call could not read; from now on none is awaited. */
+static u32 take_awaited(struct plumb_kernel_calls *calls, long number)
 {
-	const struct call_probe *probe = probe_of(calls, CALL_LATE, number);
 	u64 *const slot = awaited_slot(calls);
 	const u64 awaited = READ_ONCE(*slot);
+
+	if (!is_of_this_task(awaited))
+		return 0;
+	WRITE_ONCE(*slot, 0);
+	return awaited >> TEXT_BITS == awaited_of(0, number) >> TEXT_BITS ? awaited & ((1 << TEXT_BITS) - 1) : 0;
+}
+
+static void tell_late(struct plumb_kernel_calls *calls, struct pt_regs *regs, long number, u32 texts)
+{
+	const struct call_probe *probe = probe_of(calls, CALL_LATE, number);
 	u32 i;
 
-	if (!probe || awaited >> 16 != awaited_of(0, number) >> 16)
+	if (!probe)
 		return;
-	WRITE_ONCE(*slot, 0);
 	/* Those of its entry, if whoever asked for both told the truth; behind them nothing was checked. */
 	for (i = 0; i < probe->request.fetch_count; i++)
-		if (awaited & (1u << i))
+		if (texts & (1u << i))
 			record_late(probe, i, regs);
 }
 
@@ -135,10 +160,11 @@ static void returned(void *data, struct pt_regs *regs, long result)
 	struct plumb_kernel_calls *calls = data;
 	const long number = syscall_get_nr(current, regs);
 	const struct call_probe *probe = probe_of(calls, CALL_EXIT, number);
+	const u32 texts = take_awaited(calls, number);
 
 	/* Another program has other memory. */
-	if (result != 0 || (number != __NR_execve && number != __NR_execveat))
-		tell_late(calls, regs, number);
+	if (texts && (result != 0 || (number != __NR_execve && number != __NR_execveat)))
+		tell_late(calls, regs, number, texts);
 	if (probe)
 		record(probe, regs);
 }

@@ -45,9 +45,10 @@ class KernelCalls(GuestTests):
     def boot(cls, folder):
         guest, _ = guest_with_module(VERSION)
         guest.add(BUILD / "cli/plumb", "/bin/plumb")
-        subprocess.run(["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", SOURCE / "tests/kernel/caller.c", "-o", folder / "caller"],
-                       check=True)
-        guest.add(folder / "caller", "/bin/caller")
+        for program in ("caller", "late_texts"):
+            subprocess.run(["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", SOURCE / f"tests/kernel/{program}.c", "-o",
+                            folder / program], check=True)
+            guest.add(folder / program, f"/bin/{program}")
         guest.step("load", "insmod /plumb.ko && mkdir -p /tmp && cp /bin/caller /tmp/texts")
         for name, how in (("by_module", BY_MODULE), ("by_tracefs", "plumb record -q")):
             guest.step(name, f"cd /; {how} -o $RESULTS/trace -a {ALL} -- caller /tmp/texts")
@@ -62,6 +63,8 @@ wait $recorder
 sleep 0.3
 plumb extract -o $RESULTS/extracted >/dev/null || exit 1
 """)
+        for how in ("exec", "thread", "denied"):
+            guest.step(how, f"{BY_MODULE} -o $RESULTS/trace -k syscalls:execve -- late_texts {how} /tmp/{how}")
         guest.step("unloaded", "unload")
         guest.step("log", "dmesg")
         return guest.boot(folder, step_seconds=60)
@@ -97,6 +100,16 @@ plumb extract -o $RESULTS/extracted >/dev/null || exit 1
         self.assertEqual(late, [{"call": "openat", "argument": "filename", "text": "/not/yet/there"},
                                 {"call": "renameat2", "argument": "oldname", "text": "/not/yet/there"},
                                 {"call": "renameat2", "argument": "newname", "text": "/not/yet/there"}])
+
+    def test_a_text_of_a_call_that_succeeded_is_told_of_no_other(self):
+        """execve() that succeeds leaves nothing to look at, and the new program's calls have texts of their own."""
+        other = "/no/such/program"
+        for how, tried in (("exec", [other]), ("thread", [other]), ("denied", [])):
+            with self.subTest(how):
+                found = self.events(self.left_by(how) / "trace")
+                self.assertEqual([event["fields"]["filename"] for event in found if event["event"] == "syscall_entry_execve"][1:],
+                                 ["(not read)", *tried])
+                self.assertEqual([event["fields"] for event in found if event["event"] == "syscall_late_text"], [])
 
     def test_what_was_asked_for_is_recorded_and_nothing_else(self):
         kinds = Counter(event["event"] for event in self.events(self.left_by("chosen") / "trace") if event.get("comm") == "caller")

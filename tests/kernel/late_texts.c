@@ -1,0 +1,74 @@
+/*
+ * Texts that are in a file's page which is not in memory when the call begins, where they are not told late, or not of another call:
+ *
+ *   late_texts exec|thread FILE   runs itself anew by such a text, in the second case by a thread that is not the first one; the new
+ *                                 program tries to run one that is not there
+ *   late_texts denied FILE        the same, and such calls are refused to the new program by seccomp, before anybody is told that they began
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* In a page of the file that this program has not touched. */
+static char* not_mapped_yet(const char* file, const char* text) {
+    const int opened = open(file, O_RDWR | O_CREAT, 0600);
+    if (opened < 0 || pwrite(opened, text, strlen(text) + 1, 4096) < 0) _exit(2);
+    char* const mapped = mmap(NULL, 8192, PROT_READ, MAP_SHARED, opened, 0);
+    close(opened);
+    if (mapped == MAP_FAILED) _exit(2);
+    return mapped + 4096;
+}
+
+static char *program, *how;
+
+static void* run_again(void* unused) {
+    char* const arguments[] = {"late_texts", "again", how, NULL};
+    char* const nothing[] = {NULL};
+    syscall(SYS_execve, program, arguments, nothing);
+    _exit(3);
+    return unused;
+}
+
+static void refuse_execve(void) {
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_execve, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog filter = {sizeof(rules) / sizeof(rules[0]), rules};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
+        _exit(2);
+}
+
+static int try_another(void) {
+    static char path[] = "/no/such/program";
+    char* const nothing[] = {NULL};
+    path[0] = '/'; /* in memory */
+    return syscall(SYS_execve, path, nothing, nothing) == -1 ? 0 : 4;
+}
+
+int main(int count, char** arguments) {
+    if (count != 3) return 2;
+    if (strcmp(arguments[1], "again") == 0) {
+        if (strcmp(arguments[2], "denied") == 0) refuse_execve();
+        return try_another();
+    }
+    how = arguments[1];
+    program = not_mapped_yet(arguments[2], "/bin/late_texts");
+    if (strcmp(how, "thread") != 0) run_again(NULL);
+    pthread_t thread;
+    pthread_create(&thread, NULL, run_again, NULL);
+    pthread_join(thread, NULL);
+    return 3;
+}
