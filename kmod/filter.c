@@ -62,12 +62,12 @@ static bool is_good_test(const struct plumb_kernel_filter *request, u16 i)
 {
 	const struct plumb_filter_test *test = &request->tests[i];
 
-	if (test->reserved || test->is_negative > 1 || !is_good_target(test->if_true, i, request->test_count) ||
+	if (test->turns_sign > 1 || test->is_negative > 1 || !is_good_target(test->if_true, i, request->test_count) ||
 	    !is_good_target(test->if_false, i, request->test_count))
 		return false;
 	switch (tested_type(request, test->field)) {
 	case PLUMB_FIELD_STRING:
-		return !test->is_negative && !test->mask && test->value < request->text_bytes &&
+		return !test->is_negative && !test->turns_sign && !test->mask && test->value < request->text_bytes &&
 		       (test->operation == PLUMB_FILTER_EQUAL || test->operation == PLUMB_FILTER_UNEQUAL ||
 			test->operation == PLUMB_FILTER_MATCHES || test->operation == PLUMB_FILTER_MATCHES_NOT);
 	case PLUMB_FIELD_INTEGER:
@@ -180,7 +180,8 @@ static u64 number_of_thread(u8 field)
 
 static bool compare(const struct plumb_filter_test *test, u64 value, bool is_signed)
 {
-	const bool is_negative = is_signed && test->mask == U64_MAX && (s64)value < 0;
+	const bool keeps_sign = (test->mask == U64_MAX) != test->turns_sign;
+	const bool is_negative = is_signed && keeps_sign && (s64)value < 0;
 	bool is_equal, is_less;
 
 	value &= test->mask;

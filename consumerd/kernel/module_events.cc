@@ -366,7 +366,8 @@ Status ModuleEvents::keep_filter(const ModuleEvent& event, std::uint32_t id) {
     if (error == 0) return ok();
     Error refused =
         Error::from_errno(error, "plumb.ko does not take the filter of {}:{}", event.system, event.name);
-    return error == ENOTTY ? refused.hint("{}", load_anew) : refused;
+    /* The second one: of words that were reserved when it was made. */
+    return error == ENOTTY || error == EINVAL ? refused.hint("{}", load_anew) : refused;
 }
 
 Status ModuleEvents::switch_on(const ModuleEvent& event, std::uint32_t id) {

@@ -231,7 +231,9 @@ private:
     Begin test_number(const ConditionNode& whole, const ConditionNode& at, plumb_filter_operation operation,
                       __int128 number, Goal if_true, Goal if_false) {
         const ConditionNode* field = &at;
-        std::uint64_t mask = std::numeric_limits<std::uint64_t>::max();
+        constexpr std::uint64_t all_ones = std::numeric_limits<std::uint64_t>::max();
+        std::uint64_t mask = all_ones;
+        bool keeps_sign = true;
         if (at.kind == ConditionKind::binary && at.op == ConditionOperator::bit_and) {
             const bool is_turned = constant(node(at.left)).has_value();
             field = &node(is_turned ? at.right : at.left);
@@ -255,6 +257,7 @@ private:
         return number >= std::numeric_limits<std::int64_t>::min() &&
                number <= std::numeric_limits<std::uint64_t>::max();
     }
+            keeps_sign = *written < 0;
 
     Begin test_text(const ConditionNode& whole, const ConditionNode& at, plumb_filter_operation operation,
                     const ConditionNode& text, Goal if_true, Goal if_false) {
@@ -264,6 +267,7 @@ private:
         const bool is_pattern = operation == PLUMB_FILTER_MATCHES || operation == PLUMB_FILTER_MATCHES_NOT;
         if (!is_pattern && operation != PLUMB_FILTER_EQUAL && operation != PLUMB_FILTER_UNEQUAL)
             return wrong(whole, "texts are compared by ==, !=, ~ and !~");
+        test.turns_sign = keeps_sign != (mask == all_ones);
         if (text.text.find('\0') != std::string::npos) return wrong(text, "no text has a NUL in it");
         if (is_pattern)
             if (const char* const mistake = glob_mistake(text.text)) return wrong(text, mistake);

@@ -77,7 +77,7 @@ static const struct wrong all_wrong[] = {
     WRONG(tests[0].operation, 8),
     WRONG(tests[0].is_negative, 1), /* and 5 */
     WRONG(tests[0].is_negative, 2),
-    WRONG(tests[0].reserved, 1),
+    WRONG(tests[0].turns_sign, 2),
     WRONG(tests[0].if_true, 0), /* itself */
     WRONG(tests[0].if_true, 2),
     WRONG(tests[0].if_false, 0xfffd),
@@ -85,6 +85,7 @@ static const struct wrong all_wrong[] = {
     WRONG(tests[1].operation, PLUMB_FILTER_LESS),
     WRONG(tests[1].value, 3),
     WRONG(tests[1].mask, 1),
+    WRONG(tests[1].turns_sign, 1), /* of a text */
 };
 
 void check_filters_without_channel(int events) {
@@ -145,6 +146,7 @@ void random_filter(int events, uint64_t (*any)(void)) {
             (test->field < PLUMB_FILTER_COMM && request.fields[test->field].type == PLUMB_FIELD_STRING);
         test->operation = (uint8_t)(is_text ? any() % 2 + (any() % 2 ? PLUMB_FILTER_MATCHES : 0) : any() % 6);
         test->mask = is_text ? 0 : any() % 2 ? UINT64_MAX : any();
+        test->turns_sign = is_text ? 0 : any() % 2;
         test->value = is_text ? any() % request.text_bytes : any() % 3 ? any() % 300 : any() >> 1;
         const uint64_t to = i + 1u + any() % 8u, or = i + 1u + any() % 8u;
         test->if_true = (uint16_t)(to < request.test_count ? to : PLUMB_FILTER_TAKE);

@@ -31,6 +31,7 @@ FILTERS = [
     {SEEK: 'comm ~ "shop-1*"', OPEN: "flags == 0x1ff || flags < 5", RETURN: "result == -9"},
     {SEEK: "fd != 4294967290 && fd > 4294967286", OPEN: ("CPU == 1", "cpu == 1"), RETURN: "result != -9"},
     {SEEK: "0x7fffffff < offset", OPEN: "mode == 0600", EXIT: "ret == -9"},
+    {EXIT: "(ret & -16) == -16", RETURN: "(result & 0xffffffffffffffff) == 0xfffffffffffffff7", PROBE: "(place & -2) < 0"},
 ]
 
 # A recording has begun when its first packets are there: of a call that the program makes until it is told to go on.

@@ -98,7 +98,11 @@ bool holds(const plumb_kernel_filter& filter, const plumb_filter_test& test, con
         value = bits;
         if (its.flags != 0 && (bits >> (8u * its.size - 1) & 1) != 0) value -= __int128{1} << 8 * its.size;
     }
-    if (test.mask != UINT64_MAX) value = static_cast<std::uint64_t>(value) & test.mask;
+    /* A mask without bits beyond its own leaves no sign. */
+    if ((test.mask == UINT64_MAX) == (test.turns_sign != 0))
+        value = static_cast<std::uint64_t>(value) & test.mask;
+    else
+        value &= static_cast<std::int64_t>(test.mask);
     const __int128 number =
         test.is_negative != 0 ? __int128{static_cast<std::int64_t>(test.value)} : __int128{test.value};
     const bool results[] = {value == number, value != number, value<number, value <= number, value> number,
@@ -198,7 +202,21 @@ TEST_F(ModuleFilter, MeansWhatItSays) {
                                    "0 || small == 200",
                                    "!(0 && small == 1)",
                                    "0 || (1 && small > 3)",
-                                   "large & 0xff == 0xff"})
+                                   "(large & 0xff) == 0xff",
+                                   "large & 0xff == 0xff",
+                                   "(before & -4096) == -4096",
+                                   "(-4 & before) == -8",
+                                   "(before & -2) < 0",
+                                   "(before & -1) == -5",
+                                   "(before & 0xffffffffffffffff) > 100",
+                                   "(0xffffffffffffffff & before) == 0xfffffffffffffffb",
+                                   "(large & 0x8000000000000000) == 0x8000000000000000",
+                                   "(flags & -64) == 0x40",
+                                   "(flags & 0xffffffffffffffff) == 0x41",
+                                   "(small & -8) == 200",
+                                   "(pid & -1) == 10",
+                                   "before & -2",
+                                   "before & 0xffffffffffffffff"})
         EXPECT_TRUE(lets_through({text})) << text;
     for (const char* const text : {"before == 5",
                                    "before > 0",
@@ -207,6 +225,12 @@ TEST_F(ModuleFilter, MeansWhatItSays) {
                                    "large == 0xffffffffffffffff",
                                    "flags & 2",
                                    "(flags & 0x3f) == 2",
+                                   "(before & -4096) == 0xfffffffffffff000",
+                                   "(before & -2) > 0",
+                                   "(before & 0xffffffffffffffff) < 0",
+                                   "(before & 0xffffffffffffffff) == -5",
+                                   "(small & -8) < 0",
+                                   "(before & 0xff) < 0",
                                    "name == \"sho\"",
                                    "name == \"shopp\"",
                                    "name ~ \"sho\"",
@@ -288,7 +312,7 @@ TEST_F(ModuleFilter, IsTheSameForRandomOnes) {
     };
     const auto leaf = [&]() -> Made {
         const auto limit = static_cast<std::int64_t>(random.below(7)) - 3;
-        switch (random.below(4)) {
+        switch (random.below(5)) {
         case 0:
             return {fmt::format("before < {}", limit), payload.before < limit};
         case 1:
@@ -303,6 +327,8 @@ TEST_F(ModuleFilter, IsTheSameForRandomOnes) {
     for (int i = 0; i < 3000; i++) {
         payload.before = static_cast<std::int32_t>(random.below(7)) - 3;
         payload.large = static_cast<std::int64_t>(random.below(7)) - 3;
+        case 3:
+            return {fmt::format("(before & {}) > {}", limit, -limit), (payload.before & limit) > -limit};
         payload.flags = random.below(8);
         payload.name = random.chance(50) ? "a" : "b";
         Made whole = leaf();

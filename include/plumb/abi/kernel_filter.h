@@ -6,6 +6,9 @@
  * `fields` say how the payload is laid out, up to the last field that is tested. A test is of one of them, or of the thread that runs
  * (PLUMB_FILTER_COMM ...): an integer, of which `mask` is kept, with a number; or a text, which ends in a NUL, with one of `texts`. The
  * numbers are the machine's, not those of a namespace. A payload that does not have these fields is not written.
+ *
+ * Integers have more bits than a mask: those beyond it, which say the sign, are kept with a mask of all ones (-1: the number as it is),
+ * and with no other. `turns_sign` says the opposite of a mask: that it is that of a negative number, or all ones and a positive one.
  */
 #ifndef PLUMB_ABI_KERNEL_FILTER_H
 #define PLUMB_ABI_KERNEL_FILTER_H
@@ -50,10 +53,10 @@ struct plumb_filter_test {
     uint8_t field;
     uint8_t operation;   /* enum plumb_filter_operation */
     uint8_t is_negative; /* `value` is that of a negative number, as int64_t has it */
-    uint8_t reserved;
+    uint8_t turns_sign;  /* of an integer: see above */
     uint16_t if_true;
     uint16_t if_false;
-    uint64_t mask;  /* of an integer: all ones keep it as it is, with its sign */
+    uint64_t mask;  /* of an integer */
     uint64_t value; /* a number; or where in `texts` a text begins, which ends in a NUL */
 };
 
