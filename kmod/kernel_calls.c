@@ -83,7 +83,7 @@ static bool is_wanted(const struct call_probe *probe, const u8 *payload, size_t 
 	return plumb_is_wanted(&probe->active, payload, bytes) || (unread && plumb_tests_texts(filter));
 }
 
-/* The texts that could not be read, of what is wanted. */
+/* The texts that could not be read, of what is wanted, and written: told without it, they would be those of another call. */
 static u32 record(const struct call_probe *probe, struct pt_regs *regs)
 {
 	struct plumb_writing writing;
@@ -93,9 +93,8 @@ static u32 record(const struct call_probe *probe, struct pt_regs *regs)
 	if (!raw)
 		return 0;
 	plumb_fetch(&fetching, probe->request.fetches, probe->request.fetch_count, regs);
-	if (is_wanted(probe, raw, fetching.to - raw, fetching.unread))
-		plumb_put_payload(&writing, probe->active.id, raw, fetching.to - raw);
-	else
+	if (!is_wanted(probe, raw, fetching.to - raw, fetching.unread) ||
+	    !plumb_put_payload(&writing, probe->active.id, raw, fetching.to - raw))
 		fetching.unread = 0;
 	plumb_leave(&writing);
 	return fetching.unread;

@@ -69,13 +69,14 @@ static inline bool plumb_is_wanted(const struct plumb_active_event *event, const
 {
 	return likely(!event->filter) || plumb_passes(event->filter, payload, bytes);
 }
-/* A payload that is there as it is to be, and is wanted. */
-static inline void plumb_put_payload(struct plumb_writing *writing, u16 event_id, const void *payload, size_t bytes)
+/* A payload that is there as it is to be, and is wanted. False, and counted: there is no room. */
+static inline bool plumb_put_payload(struct plumb_writing *writing, u16 event_id, const void *payload, size_t bytes)
 {
 	u8 *to = plumb_reserve(writing, event_id, bytes);
 
 	if (to)
 		memcpy(to, payload, bytes);
+	return to;
 }
 /* One that is made where it lies, if there is no filter. NULL: as of plumb_reserve(). */
 static inline u8 *plumb_begin_payload(struct plumb_writing *writing, const struct plumb_active_event *event, size_t bytes)

@@ -4,6 +4,8 @@
  *   late_texts exec|thread FILE   runs itself anew by such a text, in the second case by a thread that is not the first one; the new
  *                                 program tries to run one that is not there
  *   late_texts denied FILE        the same, and such calls are refused to the new program by seccomp, before anybody is told that they began
+ *   late_texts lost FILE RECORDER stops the recorder, and opens a wrong pointer; then what is not there, until the buffer is full; and
+ *                                 by such a text a FIFO that another process opens when the recorder goes on
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -11,10 +13,14 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -58,7 +64,27 @@ static int try_another(void) {
     return syscall(SYS_execve, path, nothing, nothing) == -1 ? 0 : 4;
 }
 
+static int lose_an_entry(const char* file, pid_t recorder) {
+    static char nothing[] = "/no", fifo[] = "/tmp/fifo";
+    cpu_set_t here;
+    CPU_ZERO(&here);
+    CPU_SET(sched_getcpu(), &here);
+    char* const late = not_mapped_yet(file, fifo);
+    nothing[0] = '/'; /* in memory */
+    if (mkfifo(fifo, 0600) != 0 || sched_setaffinity(0, sizeof(here), &here) != 0) return 2;
+    if (kill(recorder, SIGSTOP) != 0) return 2;
+    syscall(SYS_openat, AT_FDCWD, 16L, O_RDONLY, 0);
+    for (int i = 0; i < 20000; i++)
+        syscall(SYS_openat, AT_FDCWD, nothing, O_RDONLY, 0);
+    if (fork() != 0) return syscall(SYS_openat, AT_FDCWD, late, O_RDONLY, 0) < 0;
+    sleep(1); /* until the other one waits; and then, until there is room */
+    kill(recorder, SIGCONT);
+    sleep(1);
+    _exit(open(fifo, O_WRONLY) < 0);
+}
+
 int main(int count, char** arguments) {
+    if (count == 4) return lose_an_entry(arguments[2], atoi(arguments[3]));
     if (count != 3) return 2;
     if (strcmp(arguments[1], "again") == 0) {
         if (strcmp(arguments[2], "denied") == 0) refuse_execve();

@@ -65,15 +65,25 @@ plumb extract -o $RESULTS/extracted >/dev/null || exit 1
 """)
         for how in ("exec", "thread", "denied"):
             guest.step(how, f"{BY_MODULE} -o $RESULTS/trace -k syscalls:execve -- late_texts {how} /tmp/{how}")
+        guest.step("lost", f"""
+{BY_MODULE} -o $RESULTS/trace --kernel-buffer-size 64K -k syscalls:sys_enter_openat & recorder=$!
+until [ -s $RESULTS/trace/kernel/ring_0 ] || [ -s $RESULTS/trace/kernel/ring_1 ]; do cat /etc/none 2>/dev/null; sleep 0.05; done
+late_texts lost /tmp/lost $recorder || exit 1
+kill -INT $recorder
+wait $recorder
+""")
         guest.step("unloaded", "unload")
         guest.step("log", "dmesg")
         return guest.boot(folder, step_seconds=60)
 
-    def events(self, trace):
+    def viewed(self, trace):
         done = subprocess.run([BUILD / "cli/plumb", "view", "--json", trace], capture_output=True, text=True, check=True)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def events(self, trace):
         other = subprocess.run(["babeltrace2", trace], capture_output=True, text=True, check=False)
         self.assertEqual((other.returncode, other.stderr), (0, ""))
-        return [json.loads(line) for line in done.stdout.splitlines()]
+        return self.viewed(trace)
 
     def of_program(self, step):
         """[(event, fields)] of the program, from its mark on."""
@@ -110,6 +120,15 @@ plumb extract -o $RESULTS/extracted >/dev/null || exit 1
                 self.assertEqual([event["fields"]["filename"] for event in found if event["event"] == "syscall_entry_execve"][1:],
                                  ["(not read)", *tried])
                 self.assertEqual([event["fields"] for event in found if event["event"] == "syscall_late_text"], [])
+
+    def test_a_text_whose_entry_was_lost_is_not_told(self):
+        """It would stand behind an older one that was not read."""
+        trace = self.results["lost"].folder / "trace"
+        self.assertGreater(json.loads((trace / "summary.json").read_text())["events_lost"], 1000)
+        found = [event for event in self.viewed(trace) if event.get("comm") == "late_texts"]
+        names = Counter(event["fields"].get("filename") for event in found)
+        self.assertEqual(names["(not read)"], 1)
+        self.assertEqual([event["fields"] for event in found if event["event"] == "syscall_late_text"], [])
 
     def test_what_was_asked_for_is_recorded_and_nothing_else(self):
         kinds = Counter(event["event"] for event in self.events(self.left_by("chosen") / "trace") if event.get("comm") == "caller")
