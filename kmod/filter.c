@@ -3,6 +3,8 @@
  * See filter.h. A filter is checked when it is made: each test leads only to tests behind it, and is of a field of its kind. Of a
  * payload nothing is believed.
  */
+#include <linux/bits.h>
+#include <linux/build_bug.h>
 #include <linux/err.h>
 #include <linux/overflow.h>
 #include <linux/sched.h>
@@ -15,7 +17,7 @@
 
 struct plumb_filter {
 	u16 field_count;
-	bool tests_texts;
+	u16 test_count;
 	struct plumb_filter_field fields[PLUMB_EVENT_MAX_FIELDS];
 	char texts[PLUMB_FILTER_TEXT_BYTES];
 	struct plumb_filter_test tests[];
@@ -97,7 +99,6 @@ static bool is_good(const struct plumb_kernel_filter *request)
 struct plumb_filter *plumb_make_filter(const struct plumb_kernel_filter *request)
 {
 	struct plumb_filter *filter;
-	u16 i;
 
 	if (!is_good(request))
 		return ERR_PTR(-EINVAL);
@@ -105,18 +106,11 @@ struct plumb_filter *plumb_make_filter(const struct plumb_kernel_filter *request
 	if (!filter)
 		return ERR_PTR(-ENOMEM);
 	filter->field_count = request->field_count;
+	filter->test_count = request->test_count;
 	memcpy(filter->fields, request->fields, sizeof(filter->fields));
 	memcpy(filter->texts, request->texts, request->text_bytes);
 	memcpy(filter->tests, request->tests, request->test_count * sizeof(filter->tests[0]));
-	for (i = 0; i < request->test_count; i++)
-		filter->tests_texts |= request->tests[i].field < PLUMB_FILTER_COMM &&
-				       tested_type(request, request->tests[i].field) == PLUMB_FIELD_STRING;
 	return filter;
-}
-
-bool plumb_tests_texts(const struct plumb_filter *filter)
-{
-	return filter->tests_texts;
 }
 
 /* More than `most`: it is not there as a whole. */
@@ -246,4 +240,36 @@ bool plumb_passes(const struct plumb_filter *filter, const void *payload, size_t
 		next = holds(filter, test, payload, offsets) ? test->if_true : test->if_false;
 	}
 	return next == PLUMB_FILTER_TAKE;
+}
+
+static bool is_unread(const struct plumb_filter_test *test, u32 unread)
+{
+	BUILD_BUG_ON(PLUMB_EVENT_MAX_FIELDS > 32);
+	return test->field < PLUMB_FILTER_COMM && (unread & 1u << test->field);
+}
+
+/* Whether somebody who comes there is taken, or may be; `tests`: those behind, a bit for each. */
+static bool takes(u16 target, u64 tests)
+{
+	return target == PLUMB_FILTER_TAKE || (target != PLUMB_FILTER_LEAVE && (tests & BIT_ULL(target)));
+}
+
+bool plumb_may_pass(const struct plumb_filter *filter, const void *payload, size_t bytes, u32 unread)
+{
+	u16 offsets[PLUMB_EVENT_MAX_FIELDS];
+	u16 i = filter->test_count;
+	u64 tests = 0;
+
+	BUILD_BUG_ON(PLUMB_FILTER_TESTS_MAX > 64);
+	if (!find_fields(filter, payload, bytes, offsets))
+		return false;
+	while (i-- > 0) {
+		const struct plumb_filter_test *test = &filter->tests[i];
+		const bool is_known = !is_unread(test, unread);
+		const bool is_true = is_known && holds(filter, test, payload, offsets);
+
+		if ((takes(test->if_true, tests) && (is_true || !is_known)) || (takes(test->if_false, tests) && !is_true))
+			tests |= BIT_ULL(i);
+	}
+	return tests & BIT_ULL(0);
 }

@@ -12,7 +12,7 @@ struct plumb_filter;
 struct plumb_filter *plumb_make_filter(const struct plumb_kernel_filter *request);
 /* In any context. */
 bool plumb_passes(const struct plumb_filter *filter, const void *payload, size_t bytes);
-/* Any text of the payload. */
-bool plumb_tests_texts(const struct plumb_filter *filter);
+/* Whether it may pass, whatever the texts of some fields are: `unread` has a bit for each of these. */
+bool plumb_may_pass(const struct plumb_filter *filter, const void *payload, size_t bytes, u32 unread);
 
 #endif

@@ -75,12 +75,12 @@ static const struct call_probe *probe_of(const struct plumb_kernel_calls *calls,
 	return smp_load_acquire(&calls->probes[when][array_index_nospec(number, NR_syscalls)]);
 }
 
-/* Of a text that is still to come nobody can say whether it is wanted. */
+/* How a comparison with a text that is still to come ends, nobody can say. */
 static bool is_wanted(const struct call_probe *probe, const u8 *payload, size_t bytes, u32 unread)
 {
-	const struct plumb_filter *filter = probe->active.filter;
-
-	return plumb_is_wanted(&probe->active, payload, bytes) || (unread && plumb_tests_texts(filter));
+	if (unread && probe->active.filter)
+		return plumb_may_pass(probe->active.filter, payload, bytes, unread);
+	return plumb_is_wanted(&probe->active, payload, bytes);
 }
 
 /* The texts that could not be read, of what is wanted, and written: told without it, they would be those of another call. */

@@ -4,6 +4,7 @@
  *   late_texts exec|thread FILE   runs itself anew by such a text, in the second case by a thread that is not the first one; the new
  *                                 program tries to run one that is not there
  *   late_texts denied FILE        the same, and such calls are refused to the new program by seccomp, before anybody is told that they began
+ *   late_texts open FILE          opens two by such texts, the second for reading and writing, and renames one that is such a text
  *   late_texts lost FILE RECORDER stops the recorder, and opens a wrong pointer; then what is not there, until the buffer is full; and
  *                                 by such a text a FIFO that another process opens when the recorder goes on
  */
@@ -64,6 +65,15 @@ static int try_another(void) {
     return syscall(SYS_execve, path, nothing, nothing) == -1 ? 0 : 4;
 }
 
+static int call_each(const char* file) {
+    static char known[] = "/known";
+    known[0] = '/'; /* in memory */
+    syscall(SYS_openat, AT_FDCWD, not_mapped_yet(file, "/late"), O_RDONLY, 0);
+    syscall(SYS_openat, AT_FDCWD, not_mapped_yet(file, "/late"), O_RDWR, 0);
+    syscall(SYS_renameat2, AT_FDCWD, not_mapped_yet(file, "/late"), AT_FDCWD, known, 1);
+    return 0;
+}
+
 static int lose_an_entry(const char* file, pid_t recorder) {
     static char nothing[] = "/no", fifo[] = "/tmp/fifo";
     cpu_set_t here;
@@ -90,6 +100,7 @@ int main(int count, char** arguments) {
         if (strcmp(arguments[2], "denied") == 0) refuse_execve();
         return try_another();
     }
+    if (strcmp(arguments[1], "open") == 0) return call_each(arguments[2]);
     how = arguments[1];
     program = not_mapped_yet(arguments[2], "/bin/late_texts");
     if (strcmp(how, "thread") != 0) run_again(NULL);

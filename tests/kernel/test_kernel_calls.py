@@ -22,6 +22,12 @@ VERSION = sys.argv[1] if __name__ == "__main__" and len(sys.argv) > 1 else ""
 
 BY_MODULE = "plumb record -q --kernel-by module"
 ALL = "-k syscalls --kernel-buffer-size 16M"
+# Each of a recording, of which a program's texts are not in memory.
+FILTERS = {
+    "some_texts": {"openat": 'flags == 2 && filename == "/x"', "renameat2": 'newname == "/x"'},
+    "no_texts": {"openat": '!(flags != 12345 || filename ~ "/l*")', "renameat2": 'oldname == "/late" && newname == "/x"'},
+    "all_texts": {"openat": '(filename == "/x" || flags == 7) && flags == 2', "renameat2": 'newname == "/x" || oldname != "/y"'},
+}
 # What is another one in each run.
 NUMBERS = {("syscall_exit_getppid", "ret"), ("syscall_exit_vfork", "ret"), ("syscall_exit_wait4", "ret"), ("syscall_exit_getpid", "ret"),
            ("syscall_entry_kill", "pid"), ("syscall_entry_wait4", "upid")}
@@ -65,6 +71,9 @@ plumb extract -o $RESULTS/extracted >/dev/null || exit 1
 """)
         for how in ("exec", "thread", "denied"):
             guest.step(how, f"{BY_MODULE} -o $RESULTS/trace -k syscalls:execve -- late_texts {how} /tmp/{how}")
+        for name, filters in FILTERS.items():
+            asked = " ".join(f"-k 'syscalls:sys_enter_{call} if {text}'" for call, text in filters.items())
+            guest.step(name, f"{BY_MODULE} -o $RESULTS/trace {asked} -- late_texts open /tmp/{name}")
         guest.step("lost", f"""
 {BY_MODULE} -o $RESULTS/trace --kernel-buffer-size 64K -k syscalls:sys_enter_openat & recorder=$!
 until [ -s $RESULTS/trace/kernel/ring_0 ] || [ -s $RESULTS/trace/kernel/ring_1 ]; do cat /etc/none 2>/dev/null; sleep 0.05; done
@@ -120,6 +129,18 @@ wait $recorder
                 self.assertEqual([event["fields"]["filename"] for event in found if event["event"] == "syscall_entry_execve"][1:],
                                  ["(not read)", *tried])
                 self.assertEqual([event["fields"] for event in found if event["event"] == "syscall_late_text"], [])
+
+    def test_what_is_known_of_a_call_decides_where_its_text_can_not(self):
+        """A comparison with a text that was not read may be either; the others are what they are."""
+        opened = [("openat", {"filename": "(not read)", "flags": 2}), ("late", {"text": "/late"})]
+        renamed = [("renameat2", {"oldname": "(not read)", "newname": "/known"}), ("late", {"text": "/late"})]
+        for name, wanted in (("some_texts", opened), ("no_texts", []), ("all_texts", [*opened, *renamed])):
+            with self.subTest(name):
+                found = [(event["event"].split("_")[-1 if "late" not in event["event"] else 1], event["fields"])
+                         for event in self.events(self.left_by(name) / "trace") if event.get("comm") == "late_texts"]
+                self.assertEqual([(call, {field: fields.get(field) for field in expected}) for (call, fields), (_, expected) in zip(found, wanted)],
+                                 wanted)
+                self.assertEqual(len(found), len(wanted))
 
     def test_a_text_whose_entry_was_lost_is_not_told(self):
         """It would stand behind an older one that was not read."""
