@@ -23,8 +23,11 @@
 #include <linux/kvm.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/once.h>
+#include <linux/random.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task_stack.h>
+#include <linux/siphash.h>
 #include <linux/slab.h>
 #include <linux/sort.h>
 #include <linux/task_work.h>
@@ -47,8 +50,18 @@ struct work {
 /* By a hash of the user: two that share one share the limit. */
 static atomic_t works_of_users[1 << USER_BITS];
 
-static DEFINE_HASHTABLE(updates, 8);
+/* As many as one user may have waiting are some 64 for each place. */
+static DEFINE_HASHTABLE(updates, 12);
 static DEFINE_SPINLOCK(updates_lock); /* of the table, and of the step of `users` to 0 */
+
+/* Values are whatever a user asks for, and one may ask for many of one process: he can not choose that they share a place. */
+static u64 place_of(const struct update *update)
+{
+	static siphash_key_t key;
+
+	get_random_once(&key, sizeof(key));
+	return siphash_2u64((unsigned long)update->pid, update->value, &key);
+}
 
 static struct update *make(struct pid *pid, const struct plumb_update *request)
 {
@@ -78,7 +91,7 @@ static struct update *find_equal(const struct update *to)
 {
 	struct update *update;
 
-	hash_for_each_possible(updates, update, node, (unsigned long)to->pid)
+	hash_for_each_possible(updates, update, node, place_of(to))
 		if (update->pid == to->pid && update->signal_number == to->signal_number && update->value == to->value &&
 		    uid_eq(update->user, to->user) && update->works_of_user == to->works_of_user)
 			return update;
@@ -96,7 +109,7 @@ struct update *plumb_get_update(struct pid *pid, const struct plumb_update *requ
 	if (update)
 		refcount_inc(&update->users);
 	else
-		hash_add(updates, &made->node, (unsigned long)pid);
+		hash_add(updates, &made->node, place_of(made));
 	spin_unlock(&updates_lock);
 	if (!update)
 		return made;

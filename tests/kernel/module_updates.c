@@ -292,6 +292,41 @@ static void check_refused(void) {
     end(child);
 }
 
+static void rest(void) {
+    for (;;)
+        pause();
+}
+
+/* The least time of 200 asks, each for a value of its own: none is heard of before the process wakes. */
+static uint64_t ask_for_values(pid_t child, uint64_t first) {
+    uint64_t least_ns = UINT64_MAX;
+    for (uint64_t value = first; value < first + 200; value++) {
+        struct plumb_update request = request_for(child);
+        struct timespec before, after;
+        request.value = value;
+        clock_gettime(CLOCK_MONOTONIC, &before);
+        expect(update(PLUMB_UPDATE_ASK, &request) == 0, "updates", "one of many values");
+        clock_gettime(CLOCK_MONOTONIC, &after);
+        const uint64_t taken_ns = (uint64_t)(after.tv_sec - before.tv_sec) * 1000000000u +
+                                  (uint64_t)after.tv_nsec - (uint64_t)before.tv_nsec;
+        if (taken_ns < least_ns) least_ns = taken_ns;
+    }
+    return least_ns;
+}
+
+/* All who ask look through what waits: one process with many values is not to make that long. */
+static void check_many_values(void) {
+    const pid_t child = start(rest);
+    usleep(100000); /* it sleeps */
+    const uint64_t first_ns = ask_for_values(child, 1);
+    for (uint64_t value = 1000; value < 17000; value += 200)
+        ask_for_values(child, value);
+    const uint64_t last_ns = ask_for_values(child, 100000);
+    printf("an ask takes %lu ns, and %lu behind many\n", (unsigned long)first_ns, (unsigned long)last_ns);
+    expect(last_ns < 8 * first_ns, "updates", "an ask behind many");
+    end(child);
+}
+
 void check_updates(void) {
     seen = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     open_updates();
@@ -299,6 +334,7 @@ void check_updates(void) {
     check_blocked();
     check_short_lives();
     check_refused();
+    check_many_values();
     check_runtimes();
     check_waits();
 }
