@@ -34,15 +34,23 @@ bool is_integer(const EventField& field) {
     return field.type == PLUMB_FIELD_INTEGER || field.type == PLUMB_FIELD_ENUM;
 }
 
-std::optional<std::size_t> place_of(const FilteredFields& fields, const std::string& name) {
-    const auto by_kernel = std::find(fields.kernel_names.begin(), fields.kernel_names.end(), name);
-    if (by_kernel != fields.kernel_names.end())
-        return static_cast<std::size_t>(by_kernel - fields.kernel_names.begin());
+std::optional<std::size_t> place_by_kernel(const FilteredFields& fields, const std::string& name) {
+    const auto found = std::find(fields.kernel_names.begin(), fields.kernel_names.end(), name);
+    if (found == fields.kernel_names.end()) return {};
+    return static_cast<std::size_t>(found - fields.kernel_names.begin());
+}
+
+std::optional<std::size_t> place_in_trace(const FilteredFields& fields, const std::string& name) {
     const auto& all = fields.event.fields;
     const auto found =
         std::find_if(all.begin(), all.end(), [&](const EventField& field) { return field.name == name; });
     if (found == all.end()) return {};
     return static_cast<std::size_t>(found - all.begin());
+}
+
+std::optional<std::size_t> place_of(const FilteredFields& fields, const std::string& name) {
+    const auto by_kernel = place_by_kernel(fields, name);
+    return by_kernel ? by_kernel : place_in_trace(fields, name);
 }
 
 const OfThread* thread_part(const std::string& name) {
@@ -208,6 +216,13 @@ private:
     Result<Tested> tested(const ConditionNode& at, bool as_text) const {
         if (at.kind != ConditionKind::field) return not_tested(at);
         const std::string name = at.field.text();
+        const auto by_kernel = place_by_kernel(fields_, name), in_trace = place_in_trace(fields_, name);
+        if (by_kernel && in_trace && *by_kernel != *in_trace)
+            return wrong(at,
+                         fmt::format("{} is two fields: the kernel's is {} in the trace, and the trace's is "
+                                     "{} to the kernel; say which",
+                                     name, fields_.event.fields[*by_kernel].name,
+                                     fields_.kernel_names[*in_trace]));
         if (const auto place = place_of(fields_, name)) return tested_field(at, *place, as_text);
         if (const OfThread* const part = thread_part(name))
             return Tested{part->number, part->number == PLUMB_FILTER_COMM};
@@ -242,6 +257,7 @@ private:
             if (!written) return not_tested(at);
             if (!fits(*written)) return wrong(bits, "no field has so many bits");
             mask = static_cast<std::uint64_t>(*written);
+            keeps_sign = *written < 0;
         }
         const auto what = tested(*field, false);
         if (!what) return what.error();
@@ -251,13 +267,13 @@ private:
         plumb_filter_test test =
             integer_test(what->number, operation, mask, static_cast<std::uint64_t>(number));
         test.is_negative = number < 0;
+        test.turns_sign = keeps_sign != (mask == all_ones);
         return add(test, if_true, if_false);
     }
     static bool fits(__int128 number) {
         return number >= std::numeric_limits<std::int64_t>::min() &&
                number <= std::numeric_limits<std::uint64_t>::max();
     }
-            keeps_sign = *written < 0;
 
     Begin test_text(const ConditionNode& whole, const ConditionNode& at, plumb_filter_operation operation,
                     const ConditionNode& text, Goal if_true, Goal if_false) {
@@ -267,7 +283,6 @@ private:
         const bool is_pattern = operation == PLUMB_FILTER_MATCHES || operation == PLUMB_FILTER_MATCHES_NOT;
         if (!is_pattern && operation != PLUMB_FILTER_EQUAL && operation != PLUMB_FILTER_UNEQUAL)
             return wrong(whole, "texts are compared by ==, !=, ~ and !~");
-        test.turns_sign = keeps_sign != (mask == all_ones);
         if (text.text.find('\0') != std::string::npos) return wrong(text, "no text has a NUL in it");
         if (is_pattern)
             if (const char* const mistake = glob_mistake(text.text)) return wrong(text, mistake);

@@ -18,7 +18,7 @@
 namespace plumb {
 
 /* An event's fields as filters name them: as the kernel does (`prev_pid`), and, where it has none of that name, as the trace does
- * (`prev_tid`); else `common_pid`, `COMM`, `CPU` are those of the thread that runs. */
+ * (`prev_tid`); a name that is one field's here and another's there is refused. Else `common_pid`, `COMM`, `CPU` are those of the thread that runs. */
 struct FilteredFields {
     const EventDescription& event;
     std::vector<std::string> kernel_names; /* one for each field; empty: they are the event's own */
