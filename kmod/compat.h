@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What differs between the kernels that plumb.ko is built for: 6.1 and later. */
+/* What differs between the kernels that plumb.ko is built for: 6.1 to 6.12. */
 #ifndef PLUMB_KMOD_COMPAT_H
 #define PLUMB_KMOD_COMPAT_H
 
@@ -10,7 +10,14 @@
 #include <linux/version.h>
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0)
-#error "plumb.ko is for Linux 6.1 and later"
+#error "plumb.ko is for Linux 6.1 to 6.12"
+#endif
+/*
+ * From 6.13 on sys_enter and sys_exit are of a kind of their own (TRACE_EVENT_SYSCALL), which events/stages.h does not know; from 6.15
+ * on vfs_mkdir() gives a dentry; from 6.16 on there is no lookup_one_len().
+ */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
+#error "plumb.ko is for Linux 6.1 to 6.12, and this one is younger: plumb records the kernel by tracefs there"
 #endif
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)

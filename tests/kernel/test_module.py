@@ -393,6 +393,22 @@ class Dkms(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return release, done.stdout
 
+    def test_dkms_leaves_out_the_kernels_that_it_is_not_written_for(self):
+        """Else the first update to one of these fails, with whatever the compiler says of it."""
+        pattern = re.search('^BUILD_EXCLUSIVE_KERNEL="(.*)"', (SOURCE / "kmod/dkms.conf.in").read_text(), re.M)[1]
+        with tempfile.TemporaryDirectory() as stubs:
+            (Path(stubs) / "linux").mkdir()
+            for name in ("file", "fs", "mm", "sched", "version"):
+                (Path(stubs) / f"linux/{name}.h").touch()
+            for major, minor in ((5, 10), (6, 0), (6, 1), (6, 2), (6, 9), (6, 10), (6, 12), (6, 13), (6, 18), (7, 0), (7, 1), (16, 1)):
+                known = subprocess.run(["gcc", "-E", "-nostdinc", f"-I{stubs}", "-DKERNEL_VERSION(a,b,c)=(((a)<<16)+((b)<<8)+(c))",
+                                        f"-DLINUX_VERSION_CODE=KERNEL_VERSION({major},{minor},7)", SOURCE / "kmod/compat.h"],
+                                       capture_output=True, text=True, check=False)
+                if known.returncode != 0:
+                    self.assertIn("plumb.ko is for Linux", known.stderr)
+                self.assertEqual((known.returncode == 0, bool(re.search(pattern, f"{major}.{minor}.7-amd64"))),
+                                 ((6, 1) <= (major, minor) <= (6, 12),) * 2, f"{major}.{minor}")
+
     def test_it_is_built_of_what_is_installed(self):
         if not DKMS or os.geteuid() != 0:
             self.skipTest("there is no dkms: run tools/setup" if not DKMS else "dkms is for root")
