@@ -4,6 +4,9 @@
  *
  * Each descriptor has its own channel and its own events. An event is switched on once for each descriptor in which it is on;
  * what it is switched on with lives until nobody can be at work with it any more.
+ *
+ * Who waits here for another recorder, for as long as it takes to switch its events, is woken by what ends him alone: of a recorder that
+ * was stopped and goes on nobody is to say that he was refused.
  */
 #include <linux/anon_inodes.h>
 #include <linux/capability.h>
@@ -113,7 +116,7 @@ static long take_channel(struct recording *recording, const struct plumb_kernel_
 		return -EFAULT;
 	if (request.reserved)
 		return -EINVAL;
-	if (mutex_lock_interruptible(&recording->lock))
+	if (mutex_lock_killable(&recording->lock))
 		return -EINTR;
 	channel = recording->channel ? ERR_PTR(-EBUSY) : plumb_open_kernel_channel(request.descriptor);
 	/* Who looks for it takes no lock. */
@@ -195,7 +198,7 @@ static long switch_event(struct recording *recording, unsigned int operation, co
 
 	if (copy_from_user(&request, argument, sizeof(request)))
 		return -EFAULT;
-	if (mutex_lock_interruptible(&plumb_events_lock))
+	if (mutex_lock_killable(&plumb_events_lock))
 		return -EINTR;
 	event = plumb_find_event(request.index);
 	if (event && operation == PLUMB_KERNEL_ENABLE)
@@ -222,7 +225,7 @@ static long add_probe(struct recording *recording, const struct plumb_kernel_pro
 {
 	long error;
 
-	if (mutex_lock_interruptible(&recording->lock))
+	if (mutex_lock_killable(&recording->lock))
 		return -EINTR;
 	error = plumb_add_kernel_probe(&recording->probes, recording->channel, &recording->filters, user);
 	mutex_unlock(&recording->lock);
@@ -257,7 +260,7 @@ static long add_filter(struct recording *recording, const struct plumb_kernel_fi
 	if (IS_ERR(request))
 		return PTR_ERR(request);
 	error = -EINTR;
-	if (!mutex_lock_interruptible(&recording->lock)) {
+	if (!mutex_lock_killable(&recording->lock)) {
 		error = keep_filter(recording, request);
 		mutex_unlock(&recording->lock);
 	}
@@ -291,7 +294,7 @@ static long follow(struct recording *recording, const struct plumb_kernel_follow
 		return -EFAULT;
 	if (request.reserved || request.process_id < 0)
 		return -EINVAL;
-	if (mutex_lock_interruptible(&recording->lock))
+	if (mutex_lock_killable(&recording->lock))
 		return -EINTR;
 	error = follow_locked(recording, request.process_id);
 	mutex_unlock(&recording->lock);
@@ -302,7 +305,7 @@ static long tell_missed(struct recording *recording, u64 __user *user)
 {
 	u64 missed;
 
-	if (mutex_lock_interruptible(&recording->lock))
+	if (mutex_lock_killable(&recording->lock))
 		return -EINTR;
 	missed = plumb_missed_by_kernel_probes(&recording->probes);
 	if (recording->channel)

@@ -158,7 +158,7 @@ static long updates_ioctl(struct file *file, unsigned int command, unsigned long
 		return -ENOTTY;
 	if (copy_from_user(&request, (void __user *)argument, sizeof(request)))
 		return -EFAULT;
-	error = mutex_lock_interruptible(&table->lock);
+	error = mutex_lock_killable(&table->lock);
 	if (error)
 		return error;
 	error = operate(table, _IOC_NR(command), &request);

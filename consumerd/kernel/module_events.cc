@@ -26,10 +26,15 @@
 namespace plumb {
 namespace {
 
-/* 0, or errno. */
+/* 0, or errno. While older modules wait for another recorder a signal ends that, also the one by which a stopped process
+ * goes on. */
 template <typename Argument>
 int ask(int descriptor, std::uint32_t operation, Argument& argument) {
-    return ::ioctl(descriptor, PLUMB_IOCTL(operation, sizeof(argument)), &argument) == 0 ? 0 : errno;
+    int result = 0;
+    do
+        result = ::ioctl(descriptor, PLUMB_IOCTL(operation, sizeof(argument)), &argument);
+    while (result != 0 && errno == EINTR);
+    return result == 0 ? 0 : errno;
 }
 
 template <std::size_t bytes>

@@ -201,6 +201,57 @@ static void record_own_calls(int events, uint32_t enter) {
     close(other);
 }
 
+static void wake_up(int number) {
+    (void)number;
+}
+
+static int with_channel(void) {
+    const struct plumb_channel_header header = good_header();
+    const int events = open_kernel_events();
+    return give(events, make_file(&header, channel_bytes)) == 0 ? events : -1;
+}
+
+static pid_t switch_all_the_time(void) {
+    const pid_t child = fork();
+    if (child != 0) return child;
+    const int events = with_channel();
+    const uint32_t index = index_of(events, "sys_enter");
+    while (turn(events, PLUMB_KERNEL_ENABLE, index, 40) == 0 &&
+           turn(events, PLUMB_KERNEL_DISABLE, index, 0) == 0)
+        ;
+    _exit(1);
+}
+
+static pid_t signal_all_the_time(void) {
+    const pid_t child = fork();
+    while (child == 0) {
+        kill(getppid(), SIGUSR1);
+        usleep(2000);
+    }
+    return child;
+}
+
+/* One waits for the other, who has the events for as long as it takes to switch one: a signal meanwhile is no answer. */
+static void check_signals(void) {
+    struct sigaction action;
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = wake_up;
+    sigaction(SIGUSR1, &action, NULL);
+    const pid_t other = switch_all_the_time(), signals = signal_all_the_time();
+    const int events = with_channel();
+    const uint32_t index = index_of(events, "sys_exit");
+    for (int i = 0; i < 40; i++) {
+        expect(turn(events, PLUMB_KERNEL_ENABLE, index, 40) == 0, way, "switched on while signals come");
+        expect(turn(events, PLUMB_KERNEL_DISABLE, index, 0) == 0, way, "switched off while signals come");
+    }
+    kill(signals, SIGKILL);
+    waitpid(signals, NULL, 0);
+    expect(waitpid(other, NULL, WNOHANG) == 0, way, "the other one");
+    kill(other, SIGKILL);
+    waitpid(other, NULL, 0);
+    close(events);
+}
+
 void check_kernel_events(void) {
     const int events = open_kernel_events();
     expect(events >= 0, way, "a descriptor");
@@ -240,6 +291,7 @@ void check_kernel_events(void) {
     int status = -1;
     waitpid(child, &status, 0);
     expect(status == 0, way, "a user who may not");
+    check_signals();
 }
 
 /* ---- anything at any moment ---- */

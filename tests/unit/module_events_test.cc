@@ -34,6 +34,7 @@
 namespace {
 
 plumb::test::Module* module_of_test = nullptr;
+int signals_to_come = 0; /* while the module is asked */
 
 long result_of(int error) {
     if (error == 0) return 0;
@@ -62,6 +63,7 @@ extern "C" PLUMB_TEST_TAKES_ALL_ARGUMENTS int ioctl(int descriptor, unsigned lon
     const std::size_t bytes = request >> 16 & 0x3fff;
     if (static_cast<std::uint32_t>(request) != PLUMB_IOCTL(operation, bytes))
         return static_cast<int>(result_of(ENOTTY));
+    if (signals_to_come > 0) return signals_to_come--, static_cast<int>(result_of(EINTR));
     return static_cast<int>(result_of(module_of_test->answer(operation, bytes, argument)));
 }
 
@@ -420,6 +422,20 @@ TEST_F(StartedModuleEvents, FiltersAreThereBeforeTheirEvents) {
         EXPECT_THAT(older.error().message(),
                     AllOf(HasSubstr("the filter of kprobe:"), HasSubstr("is an older one")));
     }
+}
+
+/* As where a recorder is stopped and goes on while it waits for another one. */
+TEST_F(StartedModuleEvents, ASignalIsNoAnswer) {
+    ModuleEvents events = open();
+    ASSERT_TRUE(choose(events, {"sched:sched_wakeup if pid > 3"}));
+    Channel made = channel();
+    ASSERT_TRUE(events.attach(made));
+    signals_to_come = 3;
+    ASSERT_TRUE(events.start());
+    module_.missed = 77;
+    signals_to_come = 2;
+    EXPECT_EQ(events.missed_probe_hits(), 77U);
+    EXPECT_EQ(signals_to_come, 0);
 }
 
 /* First nobody: else it would be everybody where each of them has ended. */
