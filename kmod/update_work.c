@@ -24,6 +24,7 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/once.h>
+#include <linux/pid_namespace.h>
 #include <linux/random.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task_stack.h>
@@ -84,6 +85,7 @@ static struct update *make(struct pid *pid, const struct plumb_update *request)
 static void forget(struct update *update)
 {
 	put_pid(update->pid);
+	put_pid(update->sender);
 	kfree(update);
 }
 
@@ -183,8 +185,9 @@ static void come_by(struct callback_head *head)
 	list_del(&work->node);
 	update->work_count--;
 	if (!is_ending(current) && !update->taken) {
-		signal.si_pid = update->sender_process;
-		signal.si_uid = update->sender_user;
+		/* As kill(2) would say it, in the namespaces of who is told: the thread sends it itself, and the kernel changes nothing. */
+		signal.si_pid = pid_nr_ns(update->sender, task_active_pid_ns(current));
+		signal.si_uid = from_kuid_munged(current_user_ns(), update->user);
 		takes = work->was_asleep ||
 			(!is_in_call() && !sigismember(&current->blocked, signal.si_signo));
 		if (takes)
@@ -203,12 +206,14 @@ static void come_by(struct callback_head *head)
 
 void plumb_begin_update(struct update *update)
 {
+	struct pid *sender = get_pid(task_tgid(current));
+
 	spin_lock(&update->lock);
-	update->sender_process = task_tgid_vnr(current);
-	update->sender_user = from_kuid_munged(current_user_ns(), current_uid());
+	swap(update->sender, sender);
 	update->blocked = 0;
 	update->taken = 0;
 	spin_unlock(&update->lock);
+	put_pid(sender);
 }
 
 static int compare_tasks(const void *a, const void *b)
@@ -277,7 +282,7 @@ static bool give(struct update *update, struct work *work, struct task_struct *t
 	list_move(&work->node, &update->works);
 	update->work_count++;
 	spin_unlock(&update->lock);
-	/* Behind the lock: an interrupt may run the work of this very thread before we are back. */
+	/* Behind the lock, which the work takes: on another processor the thread may run it before we are back. */
 	if (!task_work_add(task, &work->head, TWA_RESUME))
 		return true;
 	spin_lock(&update->lock);

@@ -15,13 +15,12 @@ struct update {
 	struct pid *pid;
 	u32 signal_number;
 	u64 value;
-	kuid_t user; /* who asks */
+	kuid_t user; /* who asks: also the signal's */
 	refcount_t users;
 	spinlock_t lock; /* of all that follows */
 	struct list_head works;
 	size_t work_count;
-	pid_t sender_process; /* of the signal, as kill(2) would say it */
-	uid_t sender_user;
+	struct pid *sender; /* the process that asked last: who sends the signal */
 	u32 blocked;
 	u32 taken;
 	atomic_t *works_of_user; /* or NULL: of root */

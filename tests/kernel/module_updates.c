@@ -1,4 +1,5 @@
 /* module_calls: what PLUMB_OPERATION_UPDATES does to processes that sleep, spin, come and go, or are another user's. */
+#define _GNU_SOURCE
 #include "module_updates.h"
 #include "module_calls.h"
 
@@ -8,6 +9,7 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +47,8 @@ static void handler(int number, siginfo_t* info, void* context) {
     (void)number;
     (void)context;
     if (info->si_code != SI_QUEUE || info->si_value.sival_ptr != (void*)0x1234567890) seen->other_value++;
+    seen->sender_process = info->si_pid;
+    seen->sender_user = (int)info->si_uid;
     __atomic_fetch_add(&seen->handled, 1, __ATOMIC_SEQ_CST);
     seen->handled_in = (int)syscall(SYS_gettid);
 }
@@ -327,6 +331,45 @@ static void check_many_values(void) {
     end(child);
 }
 
+static void take_naps(void) {
+    for (;;)
+        usleep(10000);
+}
+
+static void say_and_nap(void) {
+    seen->ready = 1;
+    take_naps();
+}
+
+/* Its number is written down outside of its namespaces. */
+static void rest_in_namespaces(void) {
+    const pid_t child = unshare(CLONE_NEWUSER | CLONE_NEWPID) == 0 ? fork() : -1;
+    if (child == 0) take_naps();
+    seen->child = child;
+    __atomic_store_n(&seen->ready, 1, __ATOMIC_SEQ_CST);
+    waitpid(child, NULL, 0);
+}
+
+/* As kill(2) says it: by numbers that mean us where the signal comes to. */
+static void check_senders(void) {
+    const pid_t outer = start(rest_in_namespaces);
+    wait_until(&seen->ready, 1);
+    struct plumb_update request = request_for(seen->child);
+    expect(update(PLUMB_UPDATE_ASK, &request) == 0, "updates", "asked in other namespaces");
+    wait_until(&seen->handled, 1);
+    expect(seen->sender_process == 0, "updates", "who asks has no number there");
+    expect(seen->sender_user == 65534, "updates", "who asks is no user there");
+    kill(seen->child, SIGKILL);
+    end(outer);
+    const pid_t child = start(say_and_nap);
+    wait_until(&seen->ready, 1);
+    request = request_for(child);
+    expect(update(PLUMB_UPDATE_ASK, &request) == 0, "updates", "asked here");
+    wait_until(&seen->handled, 1);
+    expect(seen->sender_process == getpid() && seen->sender_user == (int)getuid(), "updates", "who asks");
+    end(child);
+}
+
 void check_updates(void) {
     seen = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     open_updates();
@@ -335,6 +378,7 @@ void check_updates(void) {
     check_short_lives();
     check_refused();
     check_many_values();
+    check_senders();
     check_runtimes();
     check_waits();
 }

@@ -9,6 +9,7 @@
 /* Shared with the child. */
 extern struct seen {
     int ready, handled, handled_in, handled_second, other_value, interrupted, returned, thread;
+    int sender_process, sender_user, child;
     volatile int stop;
 } * seen;
 extern int wake[2]; /* a pipe */
