@@ -14,7 +14,13 @@
  *   kernel_events.c   which events of the kernel go into which channel
  *        \ which has
  *   event_table.c     those that there are, of the kernel and of other modules (plumb_events.h)
+ *   kernel_probes.c   probes of the kernel's functions
+ *   kernel_calls.c    system calls, each as an event of its own
+ *   fetch.c           what these two read of registers and memory
+ *   filter.c          which records of an event are wanted
+ *   followed.c        of which threads
  *   kernel_channel.c  the writer: from any context, into pages that a recorder has given us
+ *   channel_file.c    which of these it takes, and how it lets go of them
  *   events/       probes, made out of the kernel's own descriptions of its tracepoints
  *
  *   compat.h      what differs from kernel to kernel, and nothing of it anywhere else

@@ -2,7 +2,7 @@
 /* The tracepoints of net. */
 #include <trace/events/net.h>
 
-/* Not for modules: what takes it is left out (kernel_events.c). */
+/* Not for modules: what takes it is left out (event_table.c). */
 #define netdev_drivername(device) ""
 
 #define PLUMB_HEADER <trace/events/net.h>

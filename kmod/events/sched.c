@@ -4,7 +4,7 @@
 
 #include <trace/events/sched.h>
 
-/* Not for modules: what takes it is left out (kernel_events.c). */
+/* Not for modules: what takes it is left out (event_table.c). */
 #define task_numa_group_id(task) 0
 
 #define PLUMB_HEADER <trace/events/sched.h>

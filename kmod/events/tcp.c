@@ -2,7 +2,7 @@
 /* The tracepoints of tcp. */
 #include <trace/events/tcp.h>
 
-/* Not for modules: what takes it is left out (kernel_events.c). */
+/* Not for modules: what takes it is left out (event_table.c). */
 #define __sock_gen_cookie(socket) 0
 #define sock_gen_cookie(socket) 0
 
