@@ -144,15 +144,24 @@ class JavaLogging(LoggedJava):
                      'class_name = "Shop"', 'method = "main"'):
             self.assertIn(part, line)
 
+    def plain_java(self, handlers, jar=JAR, options=()):
+        """A program that knows nothing of Plumb, but for its logging.properties."""
+        properties, source = self.folder / "logging.properties", self.folder / "Plain.java"
+        properties.write_text(f"handlers = {handlers}\n.level = FINE\n")
+        source.write_text("""
+            public class Plain {
+                public static void main(String[] words) {
+                    java.util.logging.Logger.getLogger("plain").fine("said");
+                    java.util.logging.Logger.getLogger("plain").warning("warned");
+                    System.out.println("went on");
+                }
+            }""")
+        subprocess.run(["javac", "-d", self.folder, source], check=True)
+        return ["java", *options, f"-Djava.util.logging.config.file={properties}", "-cp", f"{jar}:{self.folder}", "Plain"]
+
     def test_by_properties_alone(self):
-        properties = self.trace.parent / "logging.properties"
-        properties.write_text("handlers = plumb.logging.PlumbHandler\n.level = FINE\n")
-        (self.trace.parent / "Plain.java").write_text(
-            'public class Plain { public static void main(String[] words) { java.util.logging.Logger.getLogger("plain").fine("said"); } }')
-        subprocess.run(["javac", "-d", self.trace.parent, self.trace.parent / "Plain.java"], check=True)
-        subprocess.run([PLUMB, "record", "-q", "-o", self.trace, "-e", "java:fine", "--",
-                        *self.java(classes=self.trace.parent, name="Plain",
-                                   options=(f"-Djava.util.logging.config.file={properties}",))], timeout=100, check=True)
+        subprocess.run([PLUMB, "record", "-q", "-o", self.trace, "-e", "java:fine", "--", *self.plain_java("plumb.logging.PlumbHandler")],
+                       timeout=100, check=True)
         shown = subprocess.run([PLUMB, "view", self.trace], capture_output=True, text=True, timeout=100, check=True)
         self.assertIn('message = "said"', shown.stdout)
 
@@ -163,6 +172,33 @@ class JavaLogging(LoggedJava):
         self.assertEqual(done.returncode, 1)
         self.assertIn(f"libplumb-java.so is none of [{self.trace.parent}/libplumb-java.so, ", done.stderr)
         self.assertIn("PLUMB_PROBE_DIR", done.stderr)
+
+    def test_a_configured_program_goes_on_without_the_library(self):
+        jar = shutil.copy(JAR, self.folder)
+        command = self.plain_java("plumb.logging.PlumbHandler, java.util.logging.ConsoleHandler", jar)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, "went on\n"), done.stderr)
+        self.assertIn(f"libplumb-java.so is none of [{self.folder}/libplumb-java.so, ", done.stderr)
+        self.assertIn("WARNING: warned", done.stderr)
+
+    def test_where_the_library_is_not_there_nothing_is_on(self):
+        (self.folder / "Asks.java").write_text("""
+            public class Asks {
+                public static void main(String[] words) {
+                    for (int i = 0; i < 2; i++) {
+                        try {
+                            new plumb.logging.PlumbHandler();
+                        } catch (IllegalStateException problem) {
+                            System.out.println(problem.getMessage().contains("PLUMB_PROBE_DIR"));
+                        }
+                        System.out.println(plumb.logging.PlumbHandler.isOn(java.util.logging.Level.SEVERE));
+                    }
+                }
+            }""")
+        subprocess.run(["javac", "-cp", JAR, "-d", self.folder, self.folder / "Asks.java"], check=True)
+        jar = shutil.copy(JAR, self.folder)
+        done = subprocess.run(["java", "-cp", f"{jar}:{self.folder}", "Asks"], capture_output=True, text=True, timeout=100, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, "true\nfalse\n" * 2), done.stderr)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 
 /** All events of the process, by name. One that was declared stays in native code, for whoever declares it again. */
 public final class Events {
@@ -34,7 +35,7 @@ public final class Events {
             Library.load("plumb.Plumb");
             return null;
         } catch (UnsatisfiedLinkError | RuntimeException problem) {
-            return problem.getMessage();
+            return Objects.requireNonNullElse(problem.getMessage(), problem.toString());
         }
     }
 

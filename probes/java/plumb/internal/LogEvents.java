@@ -6,6 +6,8 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.Arrays;
+import java.util.Objects;
 
 /**
  * The events of what logging says, java:severe, warning, info, config, fine, finer and finest, for a handler of whatever framework. A level
@@ -21,27 +23,43 @@ public final class LogEvents {
     /** The level, and of five texts the counts. */
     private static final int FIXED_BYTES = 4 + 5 * 2;
 
-    static {
-        Library.load("Plumb's logging");
-        for (int kind = 0; kind < WORDS.length; kind++) WORDS[kind] = word(kind);
+    /** Why nothing can be recorded; null: it can. Kept, as a class that could not be initialised says nothing to the next who asks. */
+    private static final String PROBLEM = begin();
+
+    private static volatile int uncounted, uncountedKind;
+
+    private LogEvents() {}
+
+    private static String begin() {
+        Arrays.fill(WORDS, ByteBuffer.allocateDirect(Integer.BYTES)); // off
+        try {
+            Library.load("Plumb's logging");
+            for (int kind = 0; kind < WORDS.length; kind++) WORDS[kind] = word(kind);
+            prepare();
+            return null;
+        } catch (UnsatisfiedLinkError | RuntimeException problem) {
+            return Objects.requireNonNullElse(problem.getMessage(), problem.toString());
+        }
+    }
+
+    /** What is first needed where there is no memory, or stack, can not be had then. */
+    private static void prepare() {
         Payload.prepare();
-        // What is first needed where there is no memory, or stack, can not be had then.
         countLoss(0, 0);
         emit(-1, 0, 0, false);
         isOn(0);
         Payload.begin(FIXED_BYTES).text(orEmpty(null)).text("\u00e9").i32(0).discard();
     }
 
-    private static volatile int uncounted, uncountedKind;
-
-    private LogEvents() {}
-
     /**
      * Now, and not with the first record.
      *
-     * @throws UnsatisfiedLinkError the native half is not there, or does not load
+     * @throws IllegalStateException the native half is not there, or does not load: no Error, at which java.util.logging would not go on
+     *     to the other handlers of its configuration
      */
-    public static void load() {}
+    public static void load() {
+        if (PROBLEM != null) throw new IllegalStateException(PROBLEM);
+    }
 
     /** By the level at or below its own; what is below FINEST is FINEST. */
     public static int kindOf(int level) {

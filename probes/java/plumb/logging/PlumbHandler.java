@@ -21,7 +21,12 @@ public final class PlumbHandler extends Handler {
     private static final Formatter MESSAGES = new SimpleFormatter();
     private static boolean isFormatted;
 
-    /** A handler that takes all levels; what its logger lets through is recorded if somebody asks for it. */
+    /**
+     * A handler that takes all levels; what its logger lets through is recorded if somebody asks for it.
+     *
+     * @throws IllegalStateException libplumb-java.so is not there, or does not load; where a configuration names the handler,
+     *     java.util.logging says so, and goes on without it
+     */
     public PlumbHandler() {
         LogEvents.load();
         formatOnce();
