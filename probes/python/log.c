@@ -38,26 +38,28 @@ struct plumb_python_record {
 #define EXPORTED __attribute__((visibility("default")))
 EXPORTED const uint32_t* plumb_python_word(int level);
 EXPORTED void plumb_python_log(const struct plumb_python_record* record);
-
-/* The word that says whether the event of a level is on: 0 is off. It stays where it is. NULL: there is no such level. */
-const uint32_t* plumb_python_word(int level) {
-    switch (level) {
-    case 50:
-        return &plumb_event_python__critical.enabled;
-    case 40:
-        return &plumb_event_python__error.enabled;
-    case 30:
-        return &plumb_event_python__warning.enabled;
-    case 20:
-        return &plumb_event_python__info.enabled;
-    case 10:
-        return &plumb_event_python__debug.enabled;
-    default:
-        return 0;
-    }
-}
+EXPORTED void plumb_python_lose(int level);
 
 /* By the level at or below its own; what is below `debug` is `debug`. */
+static struct plumb_event* event_of(int level) {
+    if (level >= 50) return &plumb_event_python__critical;
+    if (level >= 40) return &plumb_event_python__error;
+    if (level >= 30) return &plumb_event_python__warning;
+    if (level >= 20) return &plumb_event_python__info;
+    return &plumb_event_python__debug;
+}
+
+/* The word that says whether the event of a level is on: 0 is off. It stays where it is. */
+const uint32_t* plumb_python_word(int level) {
+    return &event_of(level)->enabled;
+}
+
+/* Counts a record as lost: Python could not make it. */
+void plumb_python_lose(int level) {
+    plumb_lose(event_of(level));
+}
+
+/* As event_of(). */
 void plumb_python_log(const struct plumb_python_record* record) {
     if (record->level >= 50)
         TRACE(critical);

@@ -48,6 +48,8 @@ _library = _load()
 _library.plumb_python_word.restype = ctypes.c_void_p
 _log = _library.plumb_python_log
 _log.argtypes, _log.restype = [ctypes.POINTER(_Record)], None
+_lose = _library.plumb_python_lose
+_lose.argtypes, _lose.restype = [ctypes.c_int], None
 # The words that say which are on: of debug, info, warning, error, critical.
 _words = [ctypes.c_uint32.from_address(_library.plumb_python_word(level)) for level in reversed(_LEVELS)]
 _LAST = len(_words) - 1
@@ -97,6 +99,8 @@ class Handler(logging.Handler):
             _log(_Record(_level(record.levelno), _number(record.lineno), _text(record.name), _text(self.format(record)),
                          _text(record.threadName), _text(record.pathname), _text(record.funcName)))
         except RecursionError:
+            _lose(_level(record.levelno))
             raise
-        except Exception:  # as all of logging's handlers do
+        except Exception:  # as all of logging's handlers do; and where that is silent, the trace tells
+            _lose(_level(record.levelno))
             self.handleError(record)

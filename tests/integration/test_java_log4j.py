@@ -23,6 +23,10 @@ import org.apache.logging.log4j.*;
 public class Logs {
     static final Logger log = LogManager.getLogger("shop.orders");
 
+    static class BadException extends Exception {
+        public String getMessage() { throw new IllegalStateException("bad exception"); }
+    }
+
     static class Told {
         public String toString() {
             System.out.println("asked");
@@ -49,6 +53,10 @@ public class Logs {
                 log.error("lost {}", 7, new IllegalStateException("why"));
                 log.info((String) null);
                 log.info("x".repeat(30000) + "я".repeat(2000) + "end");
+                break;
+            case "bad":
+                log.error("lost", new BadException());
+                log.error("said");
                 break;
             case "off":
                 log.debug("{}", new Told());
@@ -88,8 +96,8 @@ class Log4j(LoggedJava):
         return ["java", "-Dlog4j2.enable.threadlocals=false", *options, f"-Dlog4j2.configurationFile={configuration}", "-cp", ":".join([str(jar), *LOG4J, str(self.classes)]),
                 "Logs", what]
 
-    def record(self, what, *options, appenders=PLAIN):
-        return self.events_of(self.java(what, appenders), options)
+    def record(self, what, *options, appenders=PLAIN, warns=False):
+        return self.events_of(self.java(what, appenders), options, warns)
 
     def test_each_level_is_an_event(self):
         events = self.record("levels")
@@ -121,6 +129,11 @@ class Log4j(LoggedJava):
 
     def test_what_is_off_is_not_formatted(self):
         self.check_off(self.record("off", "-e", "java:severe"), "asked\n", self.java("off", PLAIN), "")
+
+    def test_what_can_not_be_formatted_is_counted(self):
+        events = self.record("bad", warns=True)
+        self.assertEqual([event["fields"]["message"] for event in events], ["said"])
+        self.check_lost(1)
 
     def test_many_threads(self):
         self.check_many(self.record("many", "-e", "java:*", "--mode", "block"), 5000)

@@ -27,6 +27,10 @@ public class Logs {
         Between(int value) { super("between", value); }
     }
 
+    static class BadException extends Exception {
+        public String getMessage() { throw new IllegalStateException("bad exception"); }
+    }
+
     static class Told {
         public String toString() {
             System.out.println("asked");
@@ -64,6 +68,20 @@ public class Logs {
                 log.log(Level.FINE, "{0}", new Told());
                 log.log(Level.SEVERE, "{0}", new Told());
                 System.out.println(PlumbHandler.isOn(Level.FINE) + " " + PlumbHandler.isOn(Level.SEVERE));
+                break;
+            case "bad":
+                handler.setErrorManager(new ErrorManager() {
+                    public void error(String message, Exception problem, int code) { System.out.println(code + " " + problem.getMessage()); }
+                });
+                for (Level level : new Level[] {Level.SEVERE, Level.WARNING, Level.FINEST}) log.log(level, "lost", new BadException());
+                handler.setFormatter(new Formatter() {
+                    public String format(LogRecord record) {
+                        if (record.getMessage().equals("lost")) throw new IllegalStateException("bad formatter");
+                        return record.getMessage();
+                    }
+                });
+                log.severe("lost");
+                log.severe("said");
                 break;
             case "many":
                 final Thread[] threads = new Thread[8];
@@ -127,6 +145,15 @@ class JavaLogging(LoggedJava):
 
     def test_what_is_off_is_not_formatted(self):
         self.check_off(self.record("off", "-e", "java:severe"), "asked\nfalse true\n", self.java("off"), "false false\n")
+
+    def test_what_can_not_be_formatted_is_counted(self):
+        events = self.record("bad", warns=True)
+        self.assertEqual([event["fields"]["message"] for event in events], ["said"])
+        self.assertEqual(self.said, "5 bad exception\n" * 3 + "5 bad formatter\n")
+        self.check_lost(4)
+        shutil.rmtree(self.trace)
+        self.record("bad", "-e", "java:finest", warns=True)
+        self.check_lost(1)
 
     def test_many_threads(self):
         self.check_many(self.record("many", "-e", "java:*", "--mode", "block"), 20000)

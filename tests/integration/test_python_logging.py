@@ -150,6 +150,23 @@ os.waitpid(child, 0)
                                "python:*", "--")
         self.assertEqual((done.returncode, done.stdout), (0, "goes on\n"))
         self.assertIn("--- Logging error ---", done.stderr)
+        self.check_lost(self.folder / "bad", 1)
+
+    def check_lost(self, trace, count):
+        self.assertEqual(json.loads((trace / "summary.json").read_text())["events_lost"], count)
+
+    def test_what_can_not_be_logged_is_counted_also_where_nothing_is_told(self):
+        program = "logging.raiseExceptions = False\n" \
+                  "class Bad:\n    def __str__(self):\n        raise KeyError('bad')\n" \
+                  "class Deep:\n    def __str__(self):\n        return str(self)\n" \
+                  "for level in (50, 40, 30, 20, 10):\n    log.log(level, '%s', Bad())\nlog.error('%d', 'no number')\n" \
+                  "try:\n    log.error('%s', Deep())\nexcept RecursionError:\n    print('as without us')\nlog.error('said')\n"
+        events = self.record(program, warns=True)
+        self.assertEqual(self.named(events), [("python:error", 40, "said")])
+        self.assertEqual(self.said, "as without us\n")
+        self.check_lost(self.folder / "trace", 7)
+        self.record(program, "-e", "python:critical", warns=True)
+        self.check_lost(self.folder / "trace", 1)
 
     def test_the_example_of_the_docs(self):
         page = (SOURCE / "docs/python.md").read_text()

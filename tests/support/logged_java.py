@@ -39,6 +39,9 @@ class LoggedJava(unittest.TestCase):
         shown = subprocess.run([PLUMB, "view", "--json", self.trace], capture_output=True, text=True, timeout=100, check=True)
         return [json.loads(line) for line in shown.stdout.splitlines()]
 
+    def check_lost(self, count):
+        self.assertEqual(json.loads((self.trace / "summary.json").read_text())["events_lost"], count)
+
     def check_many(self, events, count):
         """Of each of 8 threads, in order."""
         self.assertEqual(len(events), 8 * count)

@@ -84,7 +84,7 @@ public final class LogEvents {
         return text == null ? "" : text;
     }
 
-    /** Counts a record as lost: for it there was no memory, or no stack. */
+    /** Counts a record as lost: its message could not be made, or for it there was no memory, or no stack. */
     public static void lose(int kind) {
         try {
             countLoss(kind, 1);

@@ -58,8 +58,9 @@ public final class PlumbHandler extends Handler {
             LogEvents.log(kind, record.getLevel().intValue(), record.getLoggerName(), messageOf(record),
                 record.getLongThreadID() == current.getId() ? current.getName() : "", record.getSourceClassName(),
                 record.getSourceMethodName());
-        } catch (RuntimeException problem) {
-            reportError(null, problem, ErrorManager.WRITE_FAILURE);
+        } catch (Exception problem) { // of what makes the message; an ErrorManager prints the first of its life alone
+            LogEvents.lose(kind);
+            reportError(null, problem, ErrorManager.FORMAT_FAILURE);
         } catch (ThreadDeath stopped) {
             throw stopped;
         } catch (Error none) {

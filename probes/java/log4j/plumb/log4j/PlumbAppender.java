@@ -49,6 +49,9 @@ public final class PlumbAppender extends AbstractAppender {
             final StackTraceElement place = event.getSource(); // looked for now, unless another thread handed it over without
             LogEvents.log(kind, level, event.getLoggerName(), message, event.getThreadName(), place == null ? null : place.getClassName(),
                 place == null ? null : place.getMethodName());
+        } catch (Exception problem) { // of what makes the message; log4j2 says it, or hands it on, as it is configured
+            LogEvents.lose(kind);
+            throw problem;
         } catch (ThreadDeath stopped) {
             throw stopped;
         } catch (Error none) {
