@@ -294,14 +294,15 @@ class Declarations(InFolder):
             ("SameNames", "has two fields id"),
             ("Sealed", "is sealed or hidden, and can not be implemented"),
             ("Fuller", "has 33 fields; an event has at most 32"),
-            ("Other", "declares shop:order(i32 id, text customer) at level DEBUG_LINE, which Wrong$Order has declared as "
-                      "shop:order(i32 id) at level DEBUG_LINE: give one of them another name"),
             ("Order", "can not be implemented from this lookup; it takes MethodHandles.lookup() of a class in the interface's package"))
         self.assertEqual(len(said), len(expected), said)
         for line, (name, problem) in zip(said, expected):
             self.assertTrue(line.startswith(f"plumb: Wrong${name} {problem}"), line)
-        # What is right beside it is recorded, and equal declarations are one event.
-        self.assertEqual([each["id"] for each in self.fields("order")], [1, 2, 3])
+        # What is right beside it is recorded; equal declarations are one event, and others of its name stand beside that.
+        self.assertEqual(self.fields("order"), [{"id": 1}, {"id": 2}, {"id": 3}, {"id": 4, "customer": "bob"}, {"id": 5}, {"id": 6}])
+        orders = [event for event in babeltrace_exact.read(self.trace) if event.name == "shop:order"]
+        self.assertEqual([(event.fields["id"], event.fields.get("customer")) for event in orders],
+                         [(1, None), (2, None), (3, None), (4, "bob"), (5, None), (6, None)])
         self.assertEqual([list(each.values()) for each in self.fields("full")], [list(range(1, 33))])
 
     def test_an_enum_that_is_not_initialised_yet(self):
@@ -376,6 +377,9 @@ class Declarations(InFolder):
         one, two = f"{self.folder}/one/", f"{self.folder}/two/"
         self.assertEqual(self.record("Collected", one, one, two), "gone\ngone\ngone\n")
         self.assertEqual([each.get("customer", each["id"]) for each in self.fields("loaded")], [7, 7, "bob"])
+        shutil.rmtree(self.trace)
+        self.record("Collected", "at once", one, two, one)
+        self.assertEqual([each.get("customer", each["id"]) for each in self.fields("loaded")], [7, "bob", 7])
 
     def test_the_first_lookup_says_which_it_needs(self):
         (self.folder / "Loaded.java").write_text("""

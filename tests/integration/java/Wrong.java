@@ -2,6 +2,7 @@ import java.lang.invoke.MethodHandles;
 import plumb.Event;
 import plumb.Field;
 import plumb.Hex;
+import plumb.Level;
 import plumb.Plumb;
 import plumb.Unsigned;
 
@@ -37,16 +38,19 @@ public class Wrong {
     @Event("shop:order") interface Order { void emit(int id); }
     @Event("shop:order") interface Again { void emit(int id); }
     @Event("shop:order") interface Other { void emit(int id, String customer); }
+    @Event(value = "shop:order", level = Level.INFO) interface Louder { void emit(int id); }
 
     public static void main(String[] words) throws Exception {
         Plumb.event(Order.class).emit(1);
         Plumb.event(Again.class).emit(2);
         Plumb.event(Order.class, MethodHandles.lookup()).emit(3);
+        Plumb.event(Other.class).emit(4, "bob");
+        Plumb.event(Louder.class).emit(5);
+        Plumb.event(Order.class).emit(6);
         Plumb.event(Full.class).emit(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29,
             30, 31, 32);
         final Class<?>[] all = {Name.class, Letters.class, Plain.class, NoInterface.class, Type.class, Arrays.class, Boxed.class, Result.class,
-            Two.class, None.class, UnsignedDouble.class, UnsignedFloats.class, HexEnum.class, FieldName.class, SameNames.class, Sealed.class, Fuller.class,
-            Other.class};
+            Two.class, None.class, UnsignedDouble.class, UnsignedFloats.class, HexEnum.class, FieldName.class, SameNames.class, Sealed.class, Fuller.class};
         for (Class<?> each : all) {
             try {
                 Plumb.event(each);

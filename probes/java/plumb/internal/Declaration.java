@@ -26,17 +26,7 @@ final class Declaration {
     private static final Pattern FIELD_NAME = Pattern.compile("[A-Za-z_][A-Za-z0-9_]*");
 
     /** What tells events of one name apart. */
-    record Shape(String name, int level, List<FieldShape> fields) {
-        @Override
-        public String toString() {
-            final StringBuilder text = new StringBuilder(name).append("(");
-            for (FieldShape field : fields) {
-                if (text.charAt(text.length() - 1) != '(') text.append(", ");
-                text.append(field.type()).append(' ').append(field.name());
-            }
-            return text.append(") at level ").append(plumb.Level.values()[level]).toString();
-        }
-    }
+    record Shape(String name, int level, List<FieldShape> fields) {}
 
     record FieldShape(FieldType type, String name, List<String> labels) {}
 

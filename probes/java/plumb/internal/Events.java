@@ -3,29 +3,18 @@ package plumb.internal;
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
-import java.lang.ref.WeakReference;
 import java.nio.ByteBuffer;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 
-/** All events of the process, by name. One that was declared stays in native code, for whoever declares it again. */
+/**
+ * All events of the process, by all that tells them apart: as in C, one of a name that has other fields stands beside the first, since the
+ * class that declared that may be gone, and only the collector knows. What was declared stays in native code, for whoever declares it again.
+ */
 public final class Events {
-    private static final class Known {
-        Declaration.Shape shape;
-        long event;
-        final List<WeakReference<Class<?>>> declaredBy = new ArrayList<>();
-
-        /** One that is not gone; null: all are. */
-        Class<?> someone() {
-            declaredBy.removeIf(each -> each.get() == null);
-            return declaredBy.isEmpty() ? null : declaredBy.get(0).get();
-        }
-    }
-
-    private static final Map<String, Known> ALL = new HashMap<>();
+    private static final Map<Declaration.Shape, Long> ALL = new HashMap<>();
     private static final String PROBLEM = load();
 
     private Events() {}
@@ -65,18 +54,11 @@ public final class Events {
     /** The event's address; 0: it is off for good. */
     private static long register(Declaration declaration) {
         synchronized (ALL) {
-            final Known known = ALL.computeIfAbsent(declaration.shape.name(), name -> new Known());
-            final Class<?> other = known.someone();
-            final boolean isSame = declaration.shape.equals(known.shape);
-            if (other != null && !isSame)
-                throw declaration.wrong("declares " + declaration.shape + ", which " + other.getName() + " has declared as " + known.shape
-                    + ": give one of them another name");
-            if (!isSame || known.event == 0) {
-                known.shape = declaration.shape;
-                known.event = PROBLEM == null ? tell(declaration) : 0;
-            }
-            known.declaredBy.add(new WeakReference<>(declaration.type));
-            return known.event;
+            final Long known = ALL.get(declaration.shape);
+            if (known != null) return known;
+            final long event = PROBLEM == null ? tell(declaration) : 0;
+            if (event != 0) ALL.put(declaration.shape, event);
+            return event;
         }
     }
 
