@@ -362,6 +362,42 @@ class Declarations(InFolder):
         done = self.run_java("Off", classes=self.folder)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "false null\n", ""))
 
+    def test_under_a_security_manager(self):
+        """Whose policy gives plumb.jar what it needs, and the program nothing; or nobody anything: then events are off."""
+        version = subprocess.run(["java", "-XshowSettings:properties", "-version"], capture_output=True, text=True, timeout=100, check=True)
+        if int(re.search(r"java\.specification\.version = (?:1\.)?(\d+)", version.stderr)[1]) >= 24:
+            self.skipTest("a Java that has no security manager any more")
+        (self.folder / "Guarded.java").write_text("""
+            public class Guarded {
+                @plumb.Event("shop:guarded") interface Order { void emit(int id, String customer); }
+                @plumb.Event("shop:looked_up") interface Other { void emit(int id); }
+                public static void main(String[] words) {
+                    plumb.Plumb.event(Other.class, java.lang.invoke.MethodHandles.lookup()).emit(1);
+                    System.out.println(plumb.Plumb.problem());
+                    try {
+                        plumb.Plumb.event(Order.class).emit(2, "bob");
+                    } catch (IllegalArgumentException refused) {
+                        System.out.println(refused.getMessage());
+                    }
+                }
+            }""")
+        compile_java(self.folder / "Guarded.java", to=self.folder)
+        policy = self.folder / "policy"
+        options = ("-Djava.security.manager", f"-Djava.security.policy=={policy}")
+        policy.write_text(f'grant codeBase "file:{JAR}" {{ permission java.security.AllPermission; }};')
+        command = java("Guarded", classes=self.folder, options=options)
+        done = subprocess.run([PLUMB, "record", "-q", "-o", self.trace, "-e", "shop:*", "--", *command], capture_output=True, text=True,
+                              timeout=100, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, "null\n"), done.stderr)
+        self.assertEqual([event["fields"] for event in self.events()], [{"id": 1}, {"id": 2, "customer": "bob"}])
+        policy.write_text("grant { };")
+        done = self.run_java("Guarded", classes=self.folder, options=options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        problem, refused = done.stdout.splitlines()
+        self.assertIn("access denied", problem)
+        self.assertTrue(refused.startswith("plumb: Guarded$Order can not be implemented from here; Plumb.event(Order.class, "
+                                           "MethodHandles.lookup()) can: access denied "), refused)
+
     def test_another_loader(self):
         """Whose classes only their own lookup can stand beside; and which goes, with all that its events had."""
         for name, fields, values in (("one", "int id", "7"), ("two", "int id, String customer", '8, "bob"')):

@@ -4,6 +4,9 @@ import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 import java.nio.ByteBuffer;
+import java.security.AccessController;
+import java.security.PrivilegedActionException;
+import java.security.PrivilegedExceptionAction;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -36,18 +39,29 @@ public final class Events {
         final Declaration declaration = new Declaration(type);
         final MethodType emitType = MethodType.methodType(void.class, declaration.emit.getParameterTypes());
         try {
-            final MethodHandles.Lookup beside = lookup != null ? lookup : MethodHandles.privateLookupIn(type, MethodHandles.lookup());
+            final MethodHandles.Lookup beside = lookup != null ? lookup : lookupIn(type);
             final long event = register(declaration);
             final MethodHandle writer = event == 0 ? null : Emitters.makeWriter(declaration, event);
             final Switch way = new Switch(event, emitType, writer);
             final Object front = Emitters.makeFront(declaration, beside, List.of(way.emit(), way.isOn(), way));
             if (event != 0) way.connect();
             return type.cast(front);
-        } catch (IllegalAccessException | LinkageError refused) {
+        } catch (IllegalAccessException | LinkageError | SecurityException refused) {
             throw new IllegalArgumentException("plumb: " + type.getName() + " can not be implemented from "
                 + (lookup != null ? "this lookup; it takes MethodHandles.lookup() of a class in the interface's package"
                                   : "here; Plumb.event(" + type.getSimpleName() + ".class, MethodHandles.lookup()) can")
                 + ": " + refused.getMessage(), refused);
+        }
+    }
+
+    /** By plumb.jar's own right, as in Library. */
+    @SuppressWarnings("removal")
+    private static MethodHandles.Lookup lookupIn(Class<?> type) throws IllegalAccessException {
+        try {
+            return AccessController.doPrivileged(
+                (PrivilegedExceptionAction<MethodHandles.Lookup>) () -> MethodHandles.privateLookupIn(type, MethodHandles.lookup()));
+        } catch (PrivilegedActionException refused) {
+            throw (IllegalAccessException) refused.getException();
         }
     }
 

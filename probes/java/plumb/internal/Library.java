@@ -2,6 +2,8 @@ package plumb.internal;
 
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.security.AccessController;
+import java.security.PrivilegedAction;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -12,12 +14,21 @@ public final class Library {
     private Library() {}
 
     /**
-     * Beside plumb.jar as installed, lib/plumb/java; or in the folder that PLUMB_PROBE_DIR names.
+     * Beside plumb.jar as installed, lib/plumb/java; or in the folder that PLUMB_PROBE_DIR names. By plumb.jar's own right: a security
+     * manager's policy need not give whoever asks what that takes.
      *
      * @param who asks for it, for the message
      * @throws UnsatisfiedLinkError it is not there, or does not load
      */
+    @SuppressWarnings("removal")
     public static void load(String who) {
+        AccessController.doPrivileged((PrivilegedAction<Void>) () -> {
+            find(who);
+            return null;
+        });
+    }
+
+    private static void find(String who) {
         final List<Path> tried = new ArrayList<>();
         final String chosen = System.getenv("PLUMB_PROBE_DIR");
         if (chosen != null && !chosen.isEmpty()) {

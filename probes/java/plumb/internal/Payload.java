@@ -1,6 +1,8 @@
 package plumb.internal;
 
 import java.lang.ref.WeakReference;
+import java.security.AccessController;
+import java.security.PrivilegedAction;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicLongFieldUpdater;
 import java.util.concurrent.atomic.AtomicReferenceArray;
@@ -49,11 +51,7 @@ final class Payload {
 
     /** Java 17 compiles calls of ByteBuffer's into code, and not into calls, if the class of a parameter that is null there is loaded. */
     static {
-        try {
-            Class.forName("jdk.internal.misc.ScopedMemoryAccess$Scope", false, null);
-        } catch (ClassNotFoundException | LinkageError other) {
-            // of another Java, which has none
-        }
+        loadScope();
     }
 
     private volatile long heldBy = NOBODY; // a holder's number
@@ -70,6 +68,18 @@ final class Payload {
     private long pad0, pad1, pad2, pad3, pad4, pad5, pad6, pad7, pad8, pad9;
 
     private Payload() {}
+
+    @SuppressWarnings("removal")
+    private static void loadScope() {
+        AccessController.doPrivileged((PrivilegedAction<Void>) () -> {
+            try {
+                Class.forName("jdk.internal.misc.ScopedMemoryAccess$Scope", false, null);
+            } catch (ClassNotFoundException | LinkageError | SecurityException other) {
+                // of another Java, which has none; or plumb.jar may not
+            }
+            return null;
+        });
+    }
 
     /**
      * To be called when an event is declared: from then on there is one to wait for where there is no memory for another one, and all

@@ -53,8 +53,8 @@ final class Switch {
             publish(turned);
             try {
                 if (!isWatching) beginWatching();
-            } catch (OutOfMemoryError none) {
-                // there may be no more threads: the next event tries again
+            } catch (OutOfMemoryError | SecurityException none) {
+                // there may be no more threads, or none for us: the next event tries again
             }
         }
     }
