@@ -12,6 +12,7 @@
 
 #include <jni.h>
 #include <linux/futex.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -208,17 +209,56 @@ static size_t align_up(size_t bytes) {
     return (bytes + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
 }
 
+/* Of what Java has: whose classes are unloaded can not give it back any more, so JNI_OnUnload() does. */
+union block {
+    struct {
+        union block *next, **link; /* link: what leads here */
+    };
+    char line[CACHE_LINE_BYTES];
+};
+
+static union block* blocks;
+static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void* allocate_block(size_t bytes) {
+    union block* const block = aligned_alloc(CACHE_LINE_BYTES, sizeof(*block) + align_up(bytes));
+    if (block == NULL) return NULL;
+    pthread_mutex_lock(&blocks_lock);
+    block->next = blocks;
+    block->link = &blocks;
+    if (blocks != NULL) blocks->link = &block->next;
+    blocks = block;
+    pthread_mutex_unlock(&blocks_lock);
+    return block + 1;
+}
+
+static void free_block(void* memory) {
+    if (memory == NULL) return;
+    union block* const block = (union block*)memory - 1;
+    pthread_mutex_lock(&blocks_lock);
+    *block->link = block->next;
+    if (block->next != NULL) block->next->link = block->link;
+    pthread_mutex_unlock(&blocks_lock);
+    free(block);
+}
+
 NATIVE(jobject, allocate)(JNIEnv* jni, jclass class, jint bytes) {
     (void)class;
-    void* const memory = aligned_alloc(CACHE_LINE_BYTES, align_up((size_t)bytes));
+    void* const memory = allocate_block((size_t)bytes);
     jobject const buffer = memory == NULL ? NULL : (*jni)->NewDirectByteBuffer(jni, memory, bytes);
-    if (buffer == NULL) free(memory); /* an OutOfMemoryError is on its way if there was some */
+    if (buffer == NULL) free_block(memory); /* an OutOfMemoryError is on its way if there was some */
     return buffer;
 }
 
 NATIVE(void, free)(JNIEnv* jni, jclass class, jlong address) {
     (void)jni, (void)class;
-    free((void*)(uintptr_t)address); /* NOLINT(performance-no-int-to-ptr) */
+    free_block((void*)(uintptr_t)address); /* NOLINT(performance-no-int-to-ptr) */
+}
+
+JNIEXPORT void JNICALL JNI_OnUnload(JavaVM* jvm, void* reserved) {
+    (void)jvm, (void)reserved;
+    while (blocks != NULL)
+        free_block(blocks + 1);
 }
 
 NATIVE(void, rest)(JNIEnv* jni, jclass class) {

@@ -149,11 +149,13 @@ class Fields(InFolder):
         most = 65528 - 16 - 8
         cut = most - 8  # where more than one field is there to be cut
         self.assertEqual([each["text"] for each in texts],
-                         ["x" * 5000, "я" * 20000, "x" * most, "я" * ((cut - 4) // 2), "z" * (cut - 2), "z" * (most - 1) + "y"])
-        self.assertEqual([each["behind"] for each in texts], ["", "", "", "none", "я", ""])
+                         ["x" * 5000, "я" * 20000, "x" * most, "я" * ((cut - 4) // 2), "z" * (cut - 2), "z" * (most - 1) + "y",
+                          "я" * ((cut - 10000) // 2), "x" * 4095 + "🙂" + "x" * 9000 + "é" + "x" * 5000, "я" * 2047 + "🙂" + "小" * 2000])
+        self.assertEqual([each["behind"] for each in texts],
+                         ["", "", "", "none", "я", "", "é" * 5000, "x" * 4097, "я" * 2048 + "?"])
         self.assertEqual([len(each["longs"]) for each in self.fields("longs")], [(65528 - 16 - 2) // 8, 3])
         summary = subprocess.run([PLUMB, "view", "--summary", self.trace], capture_output=True, text=True, timeout=100, check=True)
-        self.assertRegex(summary.stdout, r"\b4 events cut\b")
+        self.assertRegex(summary.stdout, r"\b5 events cut\b")
 
     def test_level_and_condition(self):
         self.record("Edges", options=("--log-level", "info"))

@@ -15,6 +15,9 @@ import java.util.concurrent.atomic.AtomicReferenceArray;
  * have ever emitted. A payload stays in its place and knows who holds it: so one whose thread did not come to the end of emit(), by a
  * stack overflow or by Thread.stop(), is not lost. That thread takes it again, and others do when it has ended.
  *
+ * <p>Nor does it take memory of the heap, but for a payload where more threads emit at once than ever before: a JVM may be told to end when
+ * its heap is used up, and does that before anybody could catch what is thrown.
+ *
  * <p>All fields together may be larger than a record, each field by itself not: the native side shortens the longest, and counts that.
  */
 final class Payload {
@@ -23,15 +26,16 @@ final class Payload {
     /** Of up to 32 fields that each are as large. */
     private static final int ALL_BYTES_MOST = 32 * MOST_BYTES;
 
-    private static final int FIRST_BYTES = 4096;
-    /** What a payload keeps for its next event. */
-    private static final int OWN_BYTES_MOST = 16384;
+    /** What a payload has for itself; a page that no event has come to is none yet. */
+    private static final int OWN_BYTES = 16384;
+    /** Of a text that are put together at a time. */
+    private static final int PIECE_BYTES = 4096;
     /** All that fields of one size may take, and the counts of the others; and what native code writes behind the end. */
-    private static final int FIXED_BYTES_MOST = 32 * 8, SLACK_BYTES = 16;
+    static final int FIXED_BYTES_MOST = 32 * 8, SLACK_BYTES = 16;
 
     /**
-     * A thread that may hold one: its number, which is nobody else's, also when it has ended, and a reference to it. Of the JDK's classes
-     * alone: a thread keeps that for as long as it lives, and our loader may be about to go.
+     * A thread that may hold one: its number, which is nobody else's, also when it has ended, with the place where it looks first; and a
+     * reference to it. Of the JDK's classes alone: a thread keeps that for as long as it lives, and our loader may be about to go.
      */
     private static final ThreadLocal<Object[]> HOLDER = ThreadLocal.withInitial(() -> newHolder(Thread.currentThread()));
     private static final AtomicLong COUNT = new AtomicLong();
@@ -56,12 +60,14 @@ final class Payload {
 
     private volatile long heldBy = NOBODY; // a holder's number
     private Object[] holder; // who held it last, and was not SOMEBODY
-    private Memory own = Memory.make(FIRST_BYTES);
+    private final byte[] piece = new byte[PIECE_BYTES]; // first: native memory that has no payload would be lost
+    private final Memory own = Memory.make(OWN_BYTES);
     private Memory memory = own; // or a larger one, borrowed
     private boolean isInPool = true;
     private int at;
     private int most; // bytes of a field that varies
     private int room; // of all of them
+    private int read; // chars of a text
     private boolean isCut;
     /** So that what two threads write is never in one cache line. */
     @SuppressWarnings("unused")
@@ -82,22 +88,38 @@ final class Payload {
     }
 
     /**
-     * To be called when an event is declared: from then on there is one to wait for where there is no memory for another one, and all
-     * that emitting needs is initialised.
+     * To be called when an event is declared: from then on each thread finds one among the places where it looks, or waits for one where
+     * there is no memory for another one, and all that emitting needs is initialised.
      */
     static void prepare() {
+        for (int place = 0; place < PLACES; place += PLACES_TRIED) {
+            final Payload made = POOL.get(place) == null ? make() : null;
+            if (made != null && !POOL.compareAndSet(place, null, made)) made.own.free();
+        }
+        Memory.prepare();
         final Payload payload = take(holder());
-        if (payload != null) payload.release();
-        Native.rest(); // what native code is first called by, the JVM looks up with memory of its own
+        // What is first called, the JVM looks up with memory of the heap.
+        if (payload != null) payload.start(0).text("\u00e9".repeat(OWN_BYTES / 3)).discard();
+        Native.rest();
         Native.free(0);
     }
 
     private static Object[] newHolder(Thread thread) {
-        return new Object[] {COUNT.incrementAndGet(), new WeakReference<>(thread)};
+        final long number = COUNT.incrementAndGet();
+        return new Object[] {new long[] {number, number}, new WeakReference<>(thread)};
     }
 
     private static long numberOf(Object[] holder) {
-        return (Long) holder[0];
+        return ((long[]) holder[0])[0];
+    }
+
+    private static int placeOf(Object[] taker, int step) {
+        return (int) ((long[]) taker[0])[1] + step & PLACES - 1;
+    }
+
+    /** Where there was one, there will be. */
+    private static void beginAt(Object[] taker, int place) {
+        ((long[]) taker[0])[1] = place;
     }
 
     private static boolean isGone(Object[] holder) {
@@ -110,11 +132,15 @@ final class Payload {
         final Object[] taker = holder();
         Payload payload = take(taker);
         if (payload == null) payload = waitForOne(taker);
-        payload.at = 0;
-        payload.most = MOST_BYTES - fixedBytes;
-        payload.room = ALL_BYTES_MOST;
-        payload.isCut = false;
-        return payload;
+        return payload.start(fixedBytes);
+    }
+
+    private Payload start(int fixedBytes) {
+        at = 0;
+        most = MOST_BYTES - fixedBytes;
+        room = ALL_BYTES_MOST;
+        isCut = false;
+        return this;
     }
 
     private static Object[] holder() {
@@ -128,10 +154,6 @@ final class Payload {
         }
     }
 
-    private static int placeOf(Object[] taker, int step) {
-        return (int) numberOf(taker) + step & PLACES - 1;
-    }
-
     /** Null: there is no memory. */
     private static Payload take(Object[] taker) {
         final Payload usual = POOL.get(placeOf(taker, 0));
@@ -143,7 +165,10 @@ final class Payload {
         for (int step = 0; step < PLACES_TRIED; step++) {
             final int place = placeOf(taker, step);
             final Payload found = POOL.get(place);
-            if (found != null && found.isTakenBy(taker)) return found;
+            if (found != null && found.isTakenBy(taker)) {
+                beginAt(taker, place);
+                return found;
+            }
             if (found == null && empty < 0) empty = place;
         }
         return makeFor(taker, empty);
@@ -166,19 +191,25 @@ final class Payload {
     /** `empty`: a place that had none; or -1, then it is for this event alone. */
     private static Payload makeFor(Object[] taker, int empty) {
         if (System.nanoTime() - failedAt_ns < RETRY_NS) return null;
-        Payload made;
-        try {
-            made = new Payload();
-        } catch (OutOfMemoryError none) {
-            made = null;
-        }
-        if (made == null || made.own == null) {
+        final Payload made = make();
+        if (made == null) {
             failedAt_ns = System.nanoTime();
             return null;
         }
         made.isTakenBy(taker);
-        if (empty < 0 || !POOL.compareAndSet(empty, null, made)) made.isInPool = false;
+        made.isInPool = empty >= 0 && POOL.compareAndSet(empty, null, made);
+        if (made.isInPool) beginAt(taker, empty);
         return made;
+    }
+
+    /** Null: there is no memory. */
+    private static Payload make() {
+        try {
+            final Payload made = new Payload();
+            return made.own == null ? null : made;
+        } catch (OutOfMemoryError none) {
+            return null;
+        }
     }
 
     /** None is held for longer than an event; and where one is, by a thread that is suspended, others wait no longer than there is no memory. */
@@ -272,10 +303,16 @@ final class Payload {
         final int chars = known.length();
         final int fits = reserve(3L * chars);
         int used = chars;
-        if (chars <= fits) known.getBytes(0, chars, memory.array, 0);
-        if (chars > fits || !isAscii(known)) used = encode(known, fits);
+        if (chars <= PIECE_BYTES && chars <= fits) {
+            known.getBytes(0, chars, piece, 0);
+            if (isAscii(known))
+                memory.bytes.put(at + 2, piece, 0, chars);
+            else
+                used = encode(known, fits);
+        } else {
+            used = encode(known, fits);
+        }
         memory.bytes.putShort(at, (short) used);
-        memory.bytes.put(at + 2, memory.array, 0, used);
         at += 2 + used;
         room -= used;
         return this;
@@ -287,19 +324,45 @@ final class Payload {
         return bits < 0x80;
     }
 
-    /** What fits of it, into the array; how many bytes that are. */
+    /** What fits of any text, piece by piece, so that a long one needs no longer array; how many bytes that are. */
     private int encode(String text, int fits) {
-        final byte[] to = memory.array;
+        boolean isAscii = text.length() > PIECE_BYTES; // so far; of a shorter one text() has seen that it is not
         int used = 0;
-        for (int i = 0; i < text.length(); i++) {
+        for (read = 0; read < text.length();) {
+            int more = isAscii ? copyPiece(text, fits - used) : 0;
+            isAscii = more != 0;
+            if (!isAscii) more = encodePiece(text, fits - used);
+            memory.bytes.put(at + 2 + used, piece, 0, more);
+            used += more;
+        }
+        return used;
+    }
+
+    /** 0: it is not ASCII, or does not fit. */
+    @SuppressWarnings("deprecation")
+    private int copyPiece(String text, int fits) {
+        final int begin = read;
+        final int end = Math.min(text.length(), begin + PIECE_BYTES);
+        if (end - begin > fits) return 0;
+        text.getBytes(begin, end, piece, 0);
+        int bits = 0;
+        for (int i = begin; i < end; i++) bits |= text.charAt(i);
+        if (bits >= 0x80) return 0;
+        read = end;
+        return end - begin;
+    }
+
+    private int encodePiece(String text, int fits) {
+        final byte[] to = piece;
+        final int limit = Math.min(fits, PIECE_BYTES);
+        int used = 0;
+        int i = read;
+        for (; i < text.length(); i++) {
             final char c = text.charAt(i);
             final boolean isPair = Character.isHighSurrogate(c) && i + 1 < text.length() && Character.isLowSurrogate(text.charAt(i + 1));
             final boolean isHalf = !isPair && Character.isSurrogate(c);
             final int size = c < 0x80 || isHalf ? 1 : c < 0x800 ? 2 : isPair ? 4 : 3;
-            if (size > fits - used) {
-                isCut = true;
-                break;
-            }
+            if (size > limit - used) break;
             if (size == 1) {
                 to[used++] = isHalf ? (byte) '?' : (byte) c;
             } else if (size == 2) {
@@ -312,6 +375,11 @@ final class Payload {
                 to[used++] = (byte) (0x80 | code >> 6 & 0x3f);
                 to[used++] = (byte) (0x80 | code & 0x3f);
             }
+        }
+        read = i;
+        if (i < text.length() && limit == fits) {
+            isCut = true;
+            read = text.length();
         }
         return used;
     }
@@ -385,26 +453,20 @@ final class Payload {
     /** Room for so many bytes, or for as many as a field may have, and for all fields of one size; which there is. */
     private int reserve(long more) {
         final long needed = at + Math.min(more, Math.min(most, room)) + FIXED_BYTES_MOST + SLACK_BYTES;
-        if (needed > memory.capacity()) grow((int) needed);
+        if (needed > memory.capacity) grow((int) needed);
         return Math.min(most, room);
     }
 
     /** Where there is no memory, fields are cut to what there is. */
     private void grow(int needed) {
         final Memory before = memory;
-        final boolean isOwn = needed <= OWN_BYTES_MOST;
-        final Memory larger = isOwn ? Memory.make(Math.min(2 * needed, OWN_BYTES_MOST)) : Memory.borrow(needed);
+        final Memory larger = Memory.borrow(needed);
         if (larger == null) {
-            room = Math.max(0, before.capacity() - at - FIXED_BYTES_MOST - SLACK_BYTES);
+            room = Math.max(0, before.capacity - at - FIXED_BYTES_MOST - SLACK_BYTES);
             return;
         }
         larger.bytes.put(0, before.bytes, 0, at);
         memory = larger;
-        if (isOwn) {
-            own = larger;
-            before.free();
-        } else if (before != own) {
-            before.giveBack();
-        }
+        if (before != own) before.giveBack();
     }
 }
