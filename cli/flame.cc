@@ -69,7 +69,8 @@ int run_flame(const FlameOptions& options) {
     if (!opened) return complain(opened.error());
     TraceReader& reader = *opened;
     EventFilter filter(reader, options.filter);
-    if (Status understood = filter.take_condition(); !understood)
+    const auto open_again = [&] { return TraceReader::open(options.trace); };
+    if (Status understood = filter.take_condition(open_again); !understood)
         return complain(understood.error().with("--where"));
     warn_of_condition("--where", options.filter.condition);
     CallTree tree(reader, options.tree);

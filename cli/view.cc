@@ -184,7 +184,8 @@ int run_view(ViewOptions options) {
     if (Status taken = take_times(options, reader); !taken) return complain(taken.error());
     reader.skip_before(options.filter.since_ns);
     EventFilter filter(reader, options.filter);
-    if (Status understood = filter.take_condition(); !understood)
+    const auto open_again = [&] { return TraceReader::open(options.trace); };
+    if (Status understood = filter.take_condition(open_again); !understood)
         return complain(understood.error().with("--where"));
     warn_of_condition("--where", options.filter.condition);
     for (const std::string& pattern : filter.idle_patterns()) {

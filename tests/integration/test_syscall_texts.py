@@ -372,6 +372,11 @@ class Texts(SyscallRecording, TracedProgramTest):
                          'rename: .* oldname = "/nowhere/a", newname = "/nowhere/b" }', r'openat: .*\(not read\).*EFAULT'):
             self.assertRegex(lines, expected)
         self.assertNotIn("syscall_late_text", lines)
+        condition = ("--where", 'filename == "/nowhere/late" || ret == -2')
+        asked = subprocess.run([PLUMB, "view", "--pairs", *condition, self.trace], capture_output=True, text=True, check=True).stdout
+        self.assertRegex(asked, r'openat: .* filename = "/nowhere/late", .* -> { ret = -2 \(ENOENT\) } after')
+        found = [event["event"] for event in self.view("--where", 'filename ~ "*/late"')]
+        self.assertEqual(found, ["syscall_entry_openat"])
 
 
 if __name__ == "__main__":

@@ -228,7 +228,7 @@ TEST(Condition, KnowsNamesAsTheStatedumpTellsThem) {
         FilterOptions options;
         options.condition = condition;
         EventFilter filter(*reader, std::move(options));
-        const Status taken = filter.take_condition();
+        const Status taken = filter.take_condition([&] { return trace.open(); });
         if (!taken) return taken.error().message();
         EXPECT_TRUE(filter.goes_by_thread());
         std::string found;
@@ -244,6 +244,47 @@ TEST(Condition, KnowsNamesAsTheStatedumpTellsThem) {
     EXPECT_EQ(which("n > 5 &&"), "something is missing here:\n    n > 5 &&\n            ^");
 }
 
+/* A file name that was read where the call returned; the trace may end before that, and threads take turns. */
+TEST(Condition, KnowsStringsOfSystemCallsThatAreToldLate) {
+    KernelLikeTrace trace;
+    const uint32_t open = trace.add("syscall_entry_open", "string filename; string mode;");
+    const uint32_t opened = trace.add("syscall_exit_open", "i64 ret;");
+    const uint32_t late = trace.add("syscall_late_text", "string call; string argument; string text;");
+    const auto enter = [&](uint64_t time_ns, uint32_t tid, const char* name) {
+        trace.event(open, time_ns, tid, Payload().string(name).string("m"));
+    };
+    const auto tell = [&](uint64_t time_ns, uint32_t tid, const char* call, const char* name) {
+        trace.event(late, time_ns, tid, Payload().string(call).string("filename").string(name));
+    };
+    enter(1, 7, "(not read)"); /* told at 4 */
+    enter(1, 8, "(not read)"); /* never told: the next one is */
+    tell(3, 7, "stat", "/of another call");
+    tell(4, 7, "open", "/a");
+    trace.event(opened, 5, 7, Payload().add(int64_t{3}));
+    enter(6, 7, "/b");
+    enter(7, 8, "(not read)");
+    tell(8, 8, "open", "/c");
+    enter(9, 8, "(not read)");
+    tell(10, 8, "open", "/a"); /* and the trace ends */
+    const Opened made = trace.made();
+    const auto which = [&](const std::string& condition) {
+        Result<TraceReader> reader = made.open();
+        FilterOptions options;
+        options.condition = condition;
+        options.patterns = {"syscall_entry_open"};
+        EventFilter filter(*reader, std::move(options));
+        EXPECT_TRUE(filter.take_condition([&] { return made.open(); }));
+        std::string found;
+        while (const Event* const event = reader->next())
+            if (event->info->name == "syscall_entry_open") found += filter.wants(*event) ? '+' : '-';
+        return found;
+    };
+    EXPECT_EQ(which("filename == '/a'"), "+---+");
+    EXPECT_EQ(which("filename ~ '/*'"), "+-+++");
+    EXPECT_EQ(which("filename == '(not read)'"), "-+---");
+    EXPECT_EQ(which("mode == 'm' && filename != '/b'"), "++-++");
+}
+
 TEST(Condition, IsAskedOfTheStatedumpOnlyWhereThatIsShown) {
     const Named trace;
     EXPECT_EQ(fulfilled(trace, "base == 0x1000", true).size(), 14u);
@@ -252,7 +293,7 @@ TEST(Condition, IsAskedOfTheStatedumpOnlyWhereThatIsShown) {
         Result<TraceReader> reader = trace.open();
         options.condition = "base == 0x1000";
         EventFilter filter(*reader, std::move(options));
-        return static_cast<bool>(filter.take_condition());
+        return static_cast<bool>(filter.take_condition([&] { return trace.open(); }));
     };
     FilterOptions shown, named;
     shown.statedump = true;

@@ -103,7 +103,8 @@ struct Condition::Bound {
     };
     struct Plans {
         std::vector<Slot> fields, context, stream_context;
-        std::vector<uint32_t> own; /* fields that are no field of it */
+        std::vector<uint32_t> own;    /* fields that are no field of it */
+        std::vector<Slot> call_texts; /* of `fields`, strings of a system call */
     };
     std::vector<Plans> by_info;
     std::vector<std::string> flag_texts; /* by field: the names of the bits of its value */
@@ -221,6 +222,9 @@ Status Condition::bind(bool with_statedump) {
                 is_found = true;
                 field_types[field].add(types_of(plan->steps[found->step]));
                 slots->push_back({field, *found, path.element.value_or(0)});
+                if (slots == &plans.fields && info->name.starts_with(syscall_entry_start) &&
+                    plan->steps[found->step].kind == StepKind::string)
+                    plans.call_texts.push_back(slots->back());
             }
             if (is_found || !is_writers_name(fields_[field])) continue;
             plans.own.push_back(field);
@@ -268,6 +272,26 @@ void Condition::take_values(const Event& event) {
     }
     for (const uint32_t field : plans.own)
         field_values_[field] = own_value(fields_[field].parts[0], event);
+    if (late_texts_) take_what_came_late(event);
+}
+
+bool Condition::asks_for_late_texts() const {
+    const auto& infos = reader_.event_infos();
+    return std::any_of(infos.begin(), infos.end(),
+                       [](const EventInfo* info) { return info->name == syscall_late_text; }) &&
+           std::any_of(bound_->by_info.begin(), bound_->by_info.end(),
+                       [](const Bound::Plans& plans) { return !plans.call_texts.empty(); });
+}
+
+/* Looking ahead takes a second look at the trace: only for a string that the entry says is missing. */
+void Condition::take_what_came_late(const Event& event) {
+    for (const Bound::Slot& slot : bound_->by_info[event.info->index].call_texts) {
+        ConditionValue& value = field_values_[slot.field];
+        if (value.text.find("(not read)") == std::string_view::npos) continue;
+        const LateTexts* const late = late_texts_->of(event);
+        if (late == nullptr) return;
+        value.text = late->instead_of(event.info->fields.steps[slot.found.step].name, value.text);
+    }
 }
 
 bool Condition::holds(const Event& event) {

@@ -100,7 +100,7 @@ std::string EventFilter::without_system(const std::string& pattern) const {
     return is_one ? name : std::string();
 }
 
-Status EventFilter::take_condition() {
+Status EventFilter::take_condition(const std::function<Result<TraceReader>()>& open_again) {
     if (options_.condition.empty()) return ok();
     auto tree = parse_condition(options_.condition);
     if (!tree) return tree.error();
@@ -111,6 +111,11 @@ Status EventFilter::take_condition() {
     auto condition = Condition::make(std::move(*tree), reader_, wants_statedump);
     if (!condition) return condition.error();
     condition_ = std::move(*condition);
+    if (condition_->asks_for_late_texts()) {
+        Result<TraceReader> ahead = open_again();
+        if (!ahead) return ahead.error();
+        condition_->take_late_texts(std::move(*ahead));
+    }
     by_thread_ = true;
     return ok();
 }

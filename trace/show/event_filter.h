@@ -9,6 +9,7 @@
 #include "trace/trace_reader.h"
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -39,8 +40,9 @@ struct FilterOptions {
 class EventFilter {
 public:
     EventFilter(TraceReader& reader, FilterOptions options);
-    /* Once, before anything is asked; nothing to be done where there is none. */
-    Status take_condition();
+    /* Once, before anything is asked; nothing to be done where there is none. `open_again`: another reader of the same trace, if
+     * the condition has to look ahead. */
+    Status take_condition(const std::function<Result<TraceReader>()>& open_again);
 
     bool wants(const Event& event) {
         return wants_at_any_thread(event) && (!by_thread_ || wants_thread(event));

@@ -44,8 +44,8 @@ public:
         if (!pairs_) return;
         std::set<RecordedCall> with_exit;
         for (const EventInfo* info : reader.event_infos())
-            if (info->name.starts_with(exit_start))
-                with_exit.emplace(reader.recording_of(*info), info->name.substr(exit_start.size()));
+            if (info->name.starts_with(syscall_exit_start))
+                with_exit.emplace(reader.recording_of(*info), info->name.substr(syscall_exit_start.size()));
         for (const EventInfo* info : reader.event_infos())
             note_system_call(*info, with_exit, events_[info->index]);
     }
@@ -163,24 +163,23 @@ private:
 
     bool is_exec(const OpenCall& call) const { return call_of(call.entry).starts_with("execve"); }
 
-    static constexpr std::string_view entry_start = "syscall_entry_", exit_start = "syscall_exit_";
     using RecordedCall = std::pair<uint32_t, std::string>; /* recording, name of the call */
 
     static std::string_view call_of(const Event& entry) {
-        return std::string_view(entry.info->name).substr(entry_start.size());
+        return std::string_view(entry.info->name).substr(syscall_entry_start.size());
     }
 
     void note_system_call(const EventInfo& info, const std::set<RecordedCall>& with_exit,
                           EventPieces& pieces) {
-        pieces.is_entry = info.name.starts_with(entry_start);
-        pieces.is_exit = info.name.starts_with(exit_start);
-        pieces.is_late_text = info.name == late_text_event;
+        pieces.is_entry = info.name.starts_with(syscall_entry_start);
+        pieces.is_exit = info.name.starts_with(syscall_exit_start);
+        pieces.is_late_text = info.name == syscall_late_text;
         /* These do not return (rt_sigreturn goes on with what the signal interrupted): they are written where they are. */
         if (info.name == "syscall_entry_exit" || info.name == "syscall_entry_exit_group" ||
             info.name == "syscall_entry_rt_sigreturn")
             pieces.is_lone_entry = true;
-        const std::string name = info.name.substr(pieces.is_entry  ? entry_start.size()
-                                                  : pieces.is_exit ? exit_start.size()
+        const std::string name = info.name.substr(pieces.is_entry  ? syscall_entry_start.size()
+                                                  : pieces.is_exit ? syscall_exit_start.size()
                                                                    : 0);
         /* Nor is it known that these do: their exits were not recorded. */
         if (pieces.is_entry && with_exit.count({reader_.recording_of(info), name}) == 0)

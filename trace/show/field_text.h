@@ -7,12 +7,12 @@
 
 #include "base/output_buffer.h"
 #include "trace/show/event_writer.h"
+#include "trace/show/late_texts.h"
 #include "trace/stack_frames.h"
 
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,31 +36,6 @@ void put_list(OutputBuffer& out, std::string_view list);
 /* Every piece starts with the comma and the blank that separate it from the one before. The quote of a string that may be
  * a list is not part of it. */
 StepPieces make_pieces(const Plan& plan, const Colors& colors, const Step* list = nullptr);
-
-/* Strings of a system call that Plumb could read only where it returned, of lists also those of which it could read a part
- * before: events of their own, each with the names of the call and of the argument, and the text. */
-inline constexpr std::string_view late_text_event = "syscall_late_text";
-
-class LateTexts : public SkipVisitor {
-public:
-    /* The texts stay in the event's bytes. False: it is one of another call. */
-    bool add(const Event& event, std::string_view call) {
-        parts_.clear();
-        (void)visit_fields(event, *this);
-        if (parts_.size() != 3 || parts_[0] != call) return false;
-        texts_.insert_or_assign(parts_[1], parts_[2]);
-        return true;
-    }
-    void text(const Step&, std::string_view value) { parts_.push_back(value); }
-    std::string_view instead_of(std::string_view argument, std::string_view otherwise) const {
-        const auto found = texts_.find(argument);
-        return found == texts_.end() ? otherwise : found->second;
-    }
-
-private:
-    std::vector<std::string_view> parts_;
-    std::map<std::string_view, std::string_view> texts_;
-};
 
 class FieldPrinter {
 public:
