@@ -102,14 +102,14 @@ std::string keys_json(const CountsOfEvent& event) {
     return json_list(keys);
 }
 
-std::string event_json(const CountsOfEvent& event, const CountsSince& since, double seconds,
-                       const StatOptions& options) {
+std::string event_json(const CountsOfEvent& event, const CountsTaken& taken, const CountsSince& since,
+                       double seconds, const StatOptions& options) {
     const std::string name = event.event->description.full_name();
-    const auto before = since.counts.find({name, {}});
-    const std::uint64_t new_ones =
-        event.count - std::min(event.count, before == since.counts.end() ? 0 : before->second);
+    const std::uint64_t new_ones = event.count - std::min(event.count, since.counts.of(event));
     std::string json =
         fmt::format("{{\"event\":{},{}", json_string(name), count_and_sum(event, event.count, event.sum));
+    if (const std::string fields = told_apart_by(event, taken); !fields.empty())
+        json += ",\"fields\":" + json_string(fields);
     if (seconds > 0) json += ",\"per_second\":" + double_json(static_cast<double>(new_ones) / seconds);
     if (event.sum_field != nullptr) json += ",\"sum_of\":" + json_string(event.sum_field->name);
     if (event.hist_field != nullptr) json += ",\"hist_of\":" + json_string(event.hist_field->name);
@@ -132,7 +132,7 @@ std::string counted_json(const CountsTaken& taken, const CountsSince& since, con
                      [](const auto* a, const auto* b) { return a->count > b->count; });
     std::vector<std::string> events, problems, unreachable;
     for (const CountsOfEvent* event : sorted)
-        events.push_back(event_json(*event, since, seconds, options));
+        events.push_back(event_json(*event, taken, since, seconds, options));
     for (const std::string& problem : result.problems)
         problems.push_back(json_string(problem));
     for (const Unreachable& each : result.unreachable)

@@ -27,14 +27,30 @@ struct CountsTaken {
     std::vector<UnknownProvider> unknown_providers; /* whose tracepoints are not among the events */
 };
 
-/* How much of it was there before: by event and key, and of all of an event by a key of kind NONE. */
-using CountsBefore = std::map<std::pair<std::string, CountKey>, std::uint64_t>;
+/* How much of it was there before. By the event's number in the channel: two versions of a program that run beside each other may
+ * have two events of one name. */
+struct CountsBefore {
+    std::map<std::uint32_t, std::uint64_t> of_event;
+    std::map<std::pair<std::uint32_t, CountKey>, std::uint64_t> of_key;
+
+    std::uint64_t of(const CountsOfEvent& event) const {
+        const auto found = of_event.find(event.event->id);
+        return found == of_event.end() ? 0 : found->second;
+    }
+    std::uint64_t of(const CountsOfEvent& event, const CountKey& key) const {
+        const auto found = of_key.find({event.event->id, key});
+        return found == of_key.end() ? 0 : found->second;
+    }
+};
 CountsBefore note_counts(const CountsTaken& taken);
 
 struct CountsSince {
     CountsBefore counts;
     std::uint64_t elapsed_ns = 0;
 };
+
+/* Of events of which another one has the same name: the fields, "id u64, price u32"; empty: the name is enough. */
+std::string told_apart_by(const CountsOfEvent& event, const CountsTaken& taken);
 
 /* The table, with its rates since then. */
 std::string counted_text(const CountsTaken& taken, const CountsSince& since, const StatOptions& options);

@@ -59,14 +59,14 @@ public:
     }
 
 private:
-    std::uint64_t before(const CountsOfEvent& event, const CountKey& key) const {
-        const auto found = since_.counts.find({event.event->description.full_name(), key});
-        return found == since_.counts.end() ? 0 : found->second;
-    }
     Row row_of(const CountsOfEvent& event) const {
-        return {event.count,         before(event, {}),
-                event.sum,           event.sum_field != nullptr,
-                event.sums_floats(), escaped(event.event->description.full_name())};
+        return {event.count,         since_.counts.of(event), event.sum, event.sum_field != nullptr,
+                event.sums_floats(), name_of(event)};
+    }
+    std::string name_of(const CountsOfEvent& event) const {
+        const std::string fields = told_apart_by(event, taken_);
+        return escaped(event.event->description.full_name() +
+                       (fields.empty() ? "" : fmt::format(" {{ {} }}", fields)));
     }
 
     std::string sum_text(const Row& row, bool is_average) const {
@@ -120,8 +120,8 @@ private:
         std::vector<Row> rows;
         for (std::size_t i = 0; i < shown; i++) {
             const auto& [key, counts] = sorted[i];
-            rows.push_back({counts->count, before(event, *key), counts->sum, event.sum_field != nullptr,
-                            event.sums_floats(),
+            rows.push_back({counts->count, since_.counts.of(event, *key), counts->sum,
+                            event.sum_field != nullptr, event.sums_floats(),
                             key->kind == PLUMB_KEY_NONE ? "(without one)" : key_text(*key, event.key_field)});
         }
         if (event.others.count != 0)
@@ -131,8 +131,7 @@ private:
                             event.sum_field != nullptr,
                             event.sums_floats(),
                             "(others, for which there was no room: --keys)"});
-        text_ +=
-            fmt::format("\n{} by {}\n", escaped(event.event->description.full_name()), escaped(options_.by));
+        text_ += fmt::format("\n{} by {}\n", name_of(event), escaped(options_.by));
         table(rows, escaped(options_.by));
         if (hidden != 0)
             text_ += fmt::format("{:>10}  {:>10}  ({} not shown: --top)\n", with_commas(hidden), "",
@@ -142,8 +141,7 @@ private:
     /* As others draw it: from the first bucket that has something to the last one. */
     void histogram(const CountsOfEvent& event, const CountKey& key, const Counts& counts) {
         constexpr std::size_t bar_width = 52;
-        text_ += fmt::format("\n{} {}", escaped(event.event->description.full_name()),
-                             escaped(event.hist_field->name));
+        text_ += fmt::format("\n{} {}", name_of(event), escaped(event.hist_field->name));
         if (key.kind != PLUMB_KEY_NONE)
             text_ += fmt::format(", {} {}", escaped(options_.by), key_text(key, event.key_field));
         text_ += "\n";
@@ -216,12 +214,25 @@ std::string why_not(const CountsOfEvent& event, const std::string& name, const E
 CountsBefore note_counts(const CountsTaken& taken) {
     CountsBefore before;
     for (const CountsOfEvent& event : taken.events) {
-        const std::string name = event.event->description.full_name();
+        before.of_event[event.event->id] = event.count;
         for (const auto& [key, counts] : event.by_key)
-            if (key.kind != PLUMB_KEY_NONE) before[{name, key}] += counts.count;
-        before[{name, {}}] += event.count;
+            before.of_key[{event.event->id, key}] = counts.count;
     }
     return before;
+}
+
+std::string told_apart_by(const CountsOfEvent& event, const CountsTaken& taken) {
+    const EventDescription& description = event.event->description;
+    const bool is_alone =
+        std::none_of(taken.events.begin(), taken.events.end(), [&](const CountsOfEvent& other) {
+            return other.event->id != event.event->id &&
+                   other.event->description.full_name() == description.full_name();
+        });
+    if (is_alone) return "";
+    std::string fields;
+    for (const EventField& field : description.fields)
+        fields += fmt::format("{}{} {}", fields.empty() ? "" : ", ", field.name, field.type_name());
+    return fields.empty() ? "no fields" : fields;
 }
 
 std::string counted_text(const CountsTaken& taken, const CountsSince& since, const StatOptions& options) {

@@ -3,6 +3,7 @@
 """plumb stat: what it counts is exactly what the programs did, by event and key, whatever they do meanwhile."""
 import json
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 from recorded_program import PLUMB, SHM  # noqa: E402
-from traced_program import TracedProgramTest  # noqa: E402
+from traced_program import TracedProgramTest, compile_traced  # noqa: E402
 
 CREATOR = 152  # in a channel's header: the process id of who made it
 PATHS = ["/api/orders", "/api/users", "/"]
@@ -43,6 +44,19 @@ def in_bucket(value):
     if value < 0:
         return (None, 0)
     return (0, 1) if value == 0 else (1 << (value.bit_length() - 1), 1 << value.bit_length())
+
+
+OTHER_VERSION = r"""
+#include <plumb/tracepoint.h>
+#include <unistd.h>
+PLUMB_EVENT(shop, order, (u64, id))
+int main(void) {
+    for (int i = 0; i < 100000; i++) {
+        plumb_trace(shop, order, i);
+        usleep(1000);
+    }
+}
+"""
 
 
 class Stat(TracedProgramTest):
@@ -366,6 +380,31 @@ int main(int argc, char** argv) {
         counts = [line["events"][0]["count"] for line in lines if line["events"]]
         self.assertEqual(counts, sorted(counts))
         self.assertEqual(counts[-1], 400)
+
+    def test_two_versions_of_a_program(self):
+        """Their events have one name and different fields: each has a rate of its own, and the fields tell them apart."""
+        other = compile_traced(OTHER_VERSION, self.folder / "other")
+        out = self.folder / "versions"
+        for options in (["--json"], ["--by", "kind"]):
+            with subprocess.Popen([self.program, "slowly", "100000"]) as one, subprocess.Popen([other]) as two:
+                try:
+                    time.sleep(0.2)
+                    subprocess.run([PLUMB, "stat", *options, "-e", "shop:order", "--interval", "500ms", "--duration", "1.8s", "-o", out,
+                                    "-p", str(one.pid), "-p", str(two.pid)], timeout=60, check=True)
+                finally:
+                    one.kill()
+                    two.kill()
+            if options == ["--json"]:
+                for line in map(json.loads, out.read_text().splitlines()):
+                    self.assertEqual(len(line["events"]), 2)
+                    self.assertEqual(sum("note text" in event["fields"] for event in line["events"]), 1)
+                    for event in line["events"]:
+                        self.assertGreater(event["per_second"], 20, line)
+            else:
+                rates = re.findall(r"^ *[\d,]+ +([\d.,]+)  shop:order {.* }$", out.read_text(), re.M)
+                self.assertGreaterEqual(len(rates), 6)
+                for rate in rates:
+                    self.assertGreater(float(rate.replace(",", "")), 20, out.read_text())
 
     def test_what_can_not_be(self):
         for options, status, text in (
