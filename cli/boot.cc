@@ -64,9 +64,12 @@ bool is_plain_path(const std::string& path) {
 }
 
 Status check_words(const BootOptions& options) {
-    for (const std::string& word : options.record)
-        if (word == "-o" || word == "--output" || word.starts_with("--output=") || word == "--")
-            return Error("The recording of a boot goes to {}, and has no command.", boot_trace);
+    const bool has_command =
+        std::find(options.record.begin(), options.record.end(), "--") != options.record.end();
+    const auto recording = recording_of(options);
+    if (has_command || (recording && !recording->directory.empty()))
+        return Error("The recording of a boot goes to {}, and has no command.", boot_trace);
+    if (!recording) return recording.error();
     if (!options.init.empty() && !is_plain_path(options.init))
         return Error("{} can not be an init: a path from the root on, of letters, digits and ._+- alone.",
                      escaped(options.init));
@@ -273,7 +276,7 @@ int show_status(const BootFiles& files) {
     const auto words = settings ? values_of(*settings, "record") : std::vector<std::string>();
     print_out("Next boot: {}\n", settings ? fmt::format("recorded{}, by `{}`",
                                                         files.has_scripts() ? " from the initramfs on" : "",
-                                                        fmt::join(words, " "))
+                                                        escaped(fmt::format("{}", fmt::join(words, " "))))
                                           : "not recorded");
     if (!files.is_of_this_system()) return 0;
     if (::geteuid() != 0) {

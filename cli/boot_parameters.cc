@@ -1,6 +1,8 @@
 #include "cli/boot_parameters.h"
 
+#include "base/output_buffer.h"
 #include "cli/record_options.h"
+#include "cli/shared_options.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/kernel/kernel_start.h"
 #include "consumerd/kernel/tracefs.h"
@@ -18,36 +20,14 @@ namespace {
 /* Every CPU has one from the first moment on. */
 constexpr std::uint64_t usual_buffer_bytes = std::uint64_t{4} << 20;
 
-struct Wanted {
-    std::vector<std::string> patterns;
-    std::string clock;
-    std::string buffer_size;
-};
-
-/* Of the options of a recording, whose other ones are left as they are: they have been tried. */
-Result<Wanted> read_words(const std::vector<std::string>& words) {
-    Wanted wanted;
-    CLI::App app;
-    app.allow_extras();
-    app.add_option("-k,--kernel", wanted.patterns)->allow_extra_args(false);
-    app.add_option("--clock", wanted.clock);
-    app.add_option("--kernel-buffer-size", wanted.buffer_size);
-    try {
-        app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
-    } catch (const CLI::ParseError& wrong) {
-        return Error("The options of the recording: {}.", wrong.what());
-    }
-    if (wanted.patterns.empty())
+Result<std::string> start_parameters(const BootOptions& options) {
+    const auto wanted = recording_of(options);
+    if (!wanted) return wanted.error();
+    if (wanted->kernel_events.empty())
         return Error("--kernel-start means nothing without events of the kernel.")
             .hint("plumb boot enable --kernel-start -- -a -k 'sched:*'");
-    return wanted;
-}
-
-Result<std::string> start_parameters(const BootOptions& options) {
-    const auto wanted = read_words(options.record);
-    if (!wanted) return wanted.error();
     std::vector<KernelSelector> selectors;
-    for (const std::string& pattern : wanted->patterns) {
+    for (const std::string& pattern : wanted->kernel_events) {
         auto selector = KernelSelector::parse(pattern);
         if (!selector) return selector.error();
         selectors.push_back(std::move(*selector));
@@ -57,8 +37,8 @@ Result<std::string> start_parameters(const BootOptions& options) {
     const auto calibration = ClockCalibration::start(*mode);
     if (!calibration) return calibration.error();
     std::uint64_t bytes = usual_buffer_bytes;
-    if (!wanted->buffer_size.empty()) {
-        const auto given = parse_size(wanted->buffer_size);
+    if (wanted->kernel_buffer_size) {
+        const auto given = parse_size(*wanted->kernel_buffer_size);
         if (!given) return given.error();
         bytes = *given;
     }
@@ -68,6 +48,20 @@ Result<std::string> start_parameters(const BootOptions& options) {
 }
 
 } // namespace
+
+/* By all the options that it has: to who knows some of them alone, `-ak 'sched:*'` is an unknown word, and no pattern. */
+Result<RecordOptions> recording_of(const BootOptions& options) {
+    RecordOptions recording;
+    CLI::App app;
+    app.set_help_flag();
+    add_record_options(app, recording);
+    try {
+        app.parse(std::vector<std::string>(options.record.rbegin(), options.record.rend()));
+    } catch (const CLI::ParseError& wrong) {
+        return Error("The options of the recording: {}.", without_controls(wrong.what()));
+    }
+    return recording;
+}
 
 Result<std::string> boot_parameters(const BootOptions& options, const std::string& plumb_init) {
     const std::string init = fmt::format("init={}", plumb_init);

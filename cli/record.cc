@@ -150,6 +150,18 @@ void check_options_beside_boot(const CLI::App& command) {
     }
 }
 
+} // namespace
+
+void add_record_options(CLI::App& command, RecordOptions& options) {
+    add_what(command, options);
+    add_how(command, options);
+    add_output(command, options);
+    add_chunks(command, options);
+    add_kernel(command, options);
+}
+
+namespace {
+
 void add_record(CLI::App& app) {
     auto options = std::make_shared<RecordOptions>();
     CLI::App* command =
@@ -164,11 +176,7 @@ void add_record(CLI::App& app) {
         "The recording ends with the command, whose exit status is passed on; without one, with the\n"
         "last attached process, the time, or Ctrl-C.");
     command->prefix_command(); /* the first word that is no option begins the command */
-    add_what(*command, *options);
-    add_how(*command, *options);
-    add_output(*command, *options);
-    add_chunks(*command, *options);
-    add_kernel(*command, *options);
+    add_record_options(*command, *options);
     command->callback([command, options] {
         options->command = command->remaining();
         /* What begins a command begins with no dash, unless it stands behind "--". */

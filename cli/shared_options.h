@@ -8,6 +8,9 @@
 
 namespace plumb {
 
+/* All that `plumb record` takes in front of a command. */
+void add_record_options(CLI::App& command, RecordOptions& options);
+
 /* What every record has besides its fields. */
 void add_context_option(CLI::App& command, RecordOptions& options);
 /* Into the command, and what is attached to. `options` are those of the agent's own. */

@@ -176,6 +176,18 @@ class Boot(unittest.TestCase):
                                'echo "$GRUB_CMDLINE_LINUX_DEFAULT"'], capture_output=True, text=True, check=True).stdout
         self.assertEqual(said, f"quiet x=1 init={BUILD}/probes/init/plumb-init\n")
 
+    def test_the_kernels_start_has_all_that_the_recording_has(self):
+        if not Path("/sys/kernel/tracing/events/sched").is_dir():
+            self.skipTest("only root sees which events the kernel has")
+        for words in (("-ak", "sched:*", "-k", "irq:*"), ("-a", "--kernel=sched:*", "-kirq:*"), ("-qak", "sched:*", "-k", "irq:*")):
+            with self.subTest(words):
+                said = self.plumb("enable", "--kernel-start", "--", *words)
+                self.assertIn("trace_event=", said)
+                for system in ("sched:", "irq:"):
+                    self.assertIn(system, said.partition("trace_event=")[2].split()[0])
+                self.plumb("disable")
+        self.assertIn("means nothing without events of the kernel", self.plumb("enable", "--kernel-start", "--", "-a", status=1))
+
     def test_what_can_not_be_is_refused(self):
         before = content(self.root)
         self.assertIn("It is not enabled", self.plumb("disable", status=1))
@@ -183,6 +195,10 @@ class Boot(unittest.TestCase):
         self.assertIn("stands in front", self.plumb("enable", "--init", f"{BUILD}/probes/init/plumb-init", status=1))
         self.assertIn("no probe", self.plumb("enable", "--preload", "nothing", status=1))
         self.assertIn("no newline", self.plumb("enable", "--", "-e", "a\nrecord=b", status=1))
+        for words in (["-o", "x"], ["-qox"], ["--output=x"], ["--", "true"]):
+            self.assertIn("has no command", self.plumb("enable", "--", *words, status=1))
+        for words in (["true"], ["--nosuch"], ["--kernel-start", "more"]):
+            self.assertIn("The options of the recording: ", self.plumb("enable", "--", *words, status=1))
         self.assertIn("too many", self.plumb("enable", "--", *["-q"] * 200, status=1))
         self.assertIn("go with `plumb boot enable`", self.plumb("status", "--init", "/sbin/other", status=2))
         self.assertEqual(content(self.root), before)
