@@ -2,6 +2,7 @@
  * plumb doctor: what this machine offers, line by line, each with what to do if it is missing. Exit status 0
  * if programs can be traced here, 1 if not.
  */
+#include "base/output_buffer.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/record_options.h"
@@ -34,13 +35,27 @@ const char* word_for(const MachineCheck& check) {
     return "?";
 }
 
+/* Names of sessions are whatever a program has written there: they neither steer a terminal nor look like a line of ours. */
+std::string below_each_other(const std::string& text, std::size_t column) {
+    std::string shown;
+    for (const char letter : without_controls(text)) {
+        shown += letter;
+        if (letter == '\n') shown.append(column, ' ');
+    }
+    return shown;
+}
+
 void print_text(const std::vector<MachineCheck>& checks) {
+    constexpr std::size_t status_width = 11; /* with the blanks around it */
     std::size_t width = 0;
     for (const MachineCheck& check : checks)
         width = std::max(width, check.name.size());
     for (const MachineCheck& check : checks) {
-        print_out("{:<{}}  {:<7}  {}\n", check.name, width, word_for(check), check.found);
-        if (!check.advice.empty()) print_out("{:<{}}           {}\n", "", width, check.advice);
+        print_out("{:<{}}  {:<7}  {}\n", check.name, width, word_for(check),
+                  below_each_other(check.found, width + status_width));
+        if (!check.advice.empty())
+            print_out("{:<{}}{}\n", "", width + status_width,
+                      below_each_other(check.advice, width + status_width));
     }
     print_out("\n{}\n", can_trace_user_space(checks)
                             ? "Programs can be traced on this machine."

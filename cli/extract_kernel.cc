@@ -1,5 +1,6 @@
 #include "cli/extract_kernel.h"
 
+#include "base/output_buffer.h"
 #include "cli/output.h"
 #include "consumerd/drain/kernel_source.h"
 #include "consumerd/kernel/kernel_session.h"
@@ -39,7 +40,7 @@ Status add_kernel_events(std::uint64_t session_cookie, const Drain& beside, Reco
     options.statedump.clock_mode = static_cast<plumb_clock_mode>(options.clock.mode);
     options.is_snapshot = true;
     options.ends_at_failure = true;
-    options.log = [](const std::string& line) { print_error("plumb: {}\n", line); };
+    options.log = [](const std::string& line) { print_error("plumb: {}\n", without_controls(line)); };
     auto drain = drain_kernel(**session, std::move(options));
     if (!drain) return drain.error();
     Status finished = (*drain)->finish();

@@ -1,6 +1,7 @@
 #include "cli/list_kernel.h"
 
 #include "base/file.h"
+#include "base/output_buffer.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "consumerd/kernel/event_format.h"
@@ -50,9 +51,9 @@ std::string format_path(const std::string& root, const TracefsEvent& event) {
 }
 
 void print_fields(const KernelEvent& event) {
-    print_out("        in the trace: {}\n", event.description.name);
+    print_out("        in the trace: {}\n", without_controls(event.description.name));
     for (const EventField& field : event.description.fields)
-        print_out("        {}: {}\n", field.name, field.type_name());
+        print_out("        {}: {}\n", without_controls(field.name), without_controls(field.type_name()));
 }
 
 Json json_of(const TracefsEvent& event, const KernelEvent& parsed) {
@@ -98,7 +99,7 @@ int list_kernel_events(const std::vector<std::string>& patterns, bool verbose, b
     std::size_t shown = 0;
     for (const TracefsEvent& event : *events) {
         shown++;
-        if (!json) print_out("    {}:{}\n", event.system, event.name);
+        if (!json) print_out("    {}:{}\n", without_controls(event.system), without_controls(event.name));
         if (!json && !verbose) continue;
         const auto format = read_small_file(format_path(*root, event));
         const auto parsed =

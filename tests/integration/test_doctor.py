@@ -158,6 +158,17 @@ def check_left_behind():
             failures.append(f"after the next recording: {sessions[1]}, {done.stdout}")
 
 
+def check_names_of_sessions():
+    """They are whatever somebody has written there: shown without what steers a terminal, and never as a line of their own."""
+    name = "s\x1b]0;owned\x07\nrseq  MISSING"
+    done = in_namespace(f"{SHM}\n{PLUMB} record -o /dev/shm/trace --name {shlex.quote(name)} -- sleep 2 >/dev/null 2>&1 &\n"
+                        f"while ! ls {DIRECTORY} 2>/dev/null | grep -q channel; do sleep 0.05; done\nsleep 0.3\n{PLUMB} doctor; wait")
+    if "\x1b" in done.stdout or "\x07" in done.stdout or r"active: s\x1b]0;owned\x07" not in done.stdout:
+        failures.append(f"name of a session: {done.stdout!r}")
+    if [line for line in done.stdout.splitlines() if line.startswith("rseq  MISSING")]:
+        failures.append(f"name of a session: {done.stdout!r}")
+
+
 def check_text():
     done = in_namespace(f"{SHM}; exec {PLUMB} doctor")
     assert done.returncode == 0, done
@@ -185,6 +196,7 @@ def main():
     if in_namespace("true").returncode != 0:
         print("skipped: no mount namespaces here")
         return 77
+    check_names_of_sessions()
     check_text()
     check_default_buffers()
     check_shared_memory()
