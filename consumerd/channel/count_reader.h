@@ -52,8 +52,8 @@ struct CountsOfEvent {
     const EventField* hist_field = nullptr;
     std::uint64_t count = 0; /* all of it */
     CountSum sum;
-    std::map<CountKey, Counts> by_key; /* one of kind NONE: a histogram of all */
-    Counts others;                     /* those that found no slot, or had neither key nor value */
+    std::map<CountKey, Counts> by_key; /* one of kind NONE: a histogram of all, or whose key is not known */
+    Counts others;                     /* those that found no slot */
 
     bool sums_floats() const { return sum_field != nullptr && sum_field->type == PLUMB_FIELD_FLOAT; }
 };

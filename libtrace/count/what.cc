@@ -201,14 +201,16 @@ Told tell(const Link& link, uint64_t cookie, const Attachment& attachment, const
     if (version % 2 != 0 || load_relaxed(link.cookie) != cookie) return Told::changed;
     const Payload payload(link, payload_at, payload_bytes);
     const Place sum = copy_of(link.sum), hist = copy_of(link.hist);
-    set_key(what.key, payload, copy_of(link.key));
+    const Place key = copy_of(link.key);
+    set_key(what.key, payload, key);
     if (sum.source == PLUMB_FIELD_FLOAT)
         what.sums_floats = load_double(payload, sum, what.sum);
     else if (sum.source != source_none && !payload.load_integer(sum, what.sum))
         what.sum = 0;
     uint64_t value = 0;
     const bool has_value = hist.source != source_none && payload.load_integer(hist, value);
-    what.has_slot = what.key.kind != PLUMB_KEY_NONE || has_value;
+    // Also where key or value are not known: the reader takes what lies elsewhere for what found no slot.
+    what.has_slot = key.source != source_none || hist.source != source_none;
     const bool has_buckets = load_relaxed(attachment.count_buckets) == PLUMB_COUNT_BUCKETS;
     if (has_buckets)
         what.bucket = has_value ? bucket_of(value, (hist.type & condition::type_signed) != 0)

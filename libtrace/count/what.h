@@ -13,7 +13,7 @@ struct Key {
 };
 
 struct What {
-    bool has_slot = false; // a key, or a bucket: else it is counted where its event is
+    bool has_slot = false; // it was asked for a key or a bucket: else it is counted where its event is
     bool sums_floats = false;
     uint32_t bucket = 0; // of a slot
     uint64_t sum = 0;    // what is added; a double if `sums_floats`

@@ -308,6 +308,11 @@ int main(int argc, char** argv) {
         """Also in threads that begin behind the filter, of which no record could be written."""
         for options in ([], ["--by", "kind", "--sum", "price"], ["--filter", "id >= 0 || number >= 0"]):
             self.assertEqual(self.counts(self.stat(*options, words=["held", 1000])), {"order": 4001, "tick": 4000})
+        events = self.stat("--by", "comm", words=["held", 1000])
+        self.assertEqual(self.keys(events["order"]), {"program": 1, None: 4000})  # and none as if it had found no room
+        shown = self.stat("--by", "comm", words=["held", 1000], json_too=False).stderr
+        self.assertRegex(shown, r"(?m)^ *4,000 .* \(without one\)$")
+        self.assertNotIn("--keys", shown)
 
     def test_filters(self):
         events = self.stat("-e", "shop:order if id < 10", "-e", "shop:tick if number % 2 == 0", words=["threads", 1000])

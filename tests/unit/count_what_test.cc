@@ -74,7 +74,7 @@ std::string key_of(const Place& place, const std::string& payload, Link link = {
     std::copy(variables.begin(), variables.end(), link.variables);
     const What what = told(link, payload);
     const Key& key = what.key;
-    EXPECT_EQ(what.has_slot, key.kind != PLUMB_KEY_NONE);
+    EXPECT_EQ(what.has_slot, place.source != source_none);
     uint64_t number = 0;
     std::memcpy(&number, key.text, sizeof(number));
     switch (key.kind) {
@@ -218,7 +218,9 @@ TEST(CountWhat, WithoutAValueThereIsABucketOfThose) {
     EXPECT_TRUE(what.has_slot);
     EXPECT_EQ(what.bucket, PLUMB_COUNT_BUCKET_NO_VALUE);
     EXPECT_EQ(told(link, "\x07", 1).bucket, 0U) << "and this one has no histogram";
-    EXPECT_FALSE(told(link_to({}, {}, integer_at(1, 8)), "\x07").has_slot);
+    EXPECT_TRUE(told(link_to({}, {}, integer_at(1, 8)), "\x07").has_slot);
+    EXPECT_TRUE(told(link_to(integer_at(1, 8)), "\x07").has_slot) << "and no key: nor did it find no room";
+    EXPECT_FALSE(told(link_to({}, integer_at(0, 1)), "\x07").has_slot);
 }
 
 TEST(CountWhat, OfALinkThatIsAnotherNothingIsTold) {

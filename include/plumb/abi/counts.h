@@ -4,13 +4,14 @@
  * more, the last, for all who have no restartable sequences:
  *
  *   +----------------------------------+ 0
- *   | plumb_count [event_slots]        |  by event id: events without a key and a bucket, and what found no slot
+ *   | plumb_count [event_slots]        |  by event id: where neither key nor bucket was asked for, and what found no slot
  *   +----------------------------------+ 16 * event_slots
  *   | slot [slots]                     |  by event and key: plumb_count_slot, then plumb_count [buckets]
  *   +----------------------------------+ ring_bytes, or less
  *
  * What is counted stands at PLUMB_COUNTS_OFFSET, behind the header: the names of fields. An event that lacks the field that is the
- * key, or whose value is to be in a histogram, is counted without it.
+ * key, or whose value is to be in a histogram, is counted without it. Where it has that field and the key can not be told (who the
+ * writer is takes a system call that may not be made; the event ends before it), its key is of kind NONE.
  *
  * One store changes a count and its sum together, 16 bytes that lie on a boundary of 16: by a restartable sequence in the table
  * of its CPU, by a compare-and-swap in the last one. So each table holds what was counted up to some instant, whatever
@@ -56,7 +57,7 @@ struct plumb_counts {
 };
 
 enum plumb_count_key {
-    PLUMB_KEY_NONE = 0,     /* histograms of all of an event */
+    PLUMB_KEY_NONE = 0,     /* histograms of all of an event; what is not known of its keys */
     PLUMB_KEY_UNSIGNED = 1, /* 8 bytes */
     PLUMB_KEY_SIGNED = 2,
     PLUMB_KEY_FLOAT = 3, /* a double */
