@@ -19,6 +19,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <string_view>
 
 namespace plumb {
 namespace {
@@ -208,15 +210,26 @@ std::string without_programs(const RecordingFacts& facts) {
            "loaded, or in /dev/shm).";
 }
 
-/* It was there, and never called what is traced. */
+/* Otherwise what was not asked for may have happened. */
+bool is_all_of_locks_wanted(const RecordingFacts& facts) {
+    static constexpr std::string_view all[] = {"*", "pthread", "pthread:*"};
+    const auto is_all = [](const std::string& pattern) {
+        return std::find(std::begin(all), std::end(all), pattern) != std::end(all);
+    };
+    return !facts.has_filters && std::none_of(facts.patterns.begin(), facts.patterns.end(), is_exclusion) &&
+           (facts.patterns.empty() || std::any_of(facts.patterns.begin(), facts.patterns.end(), is_all));
+}
+
+/* It was there, and never called what is traced. What else has the mark (a program of C with a library of Rust in it) did not, either. */
 std::string of_another_language(const RecordingFacts& facts) {
-    if (!facts.has_probe) return {};
+    if (!facts.has_probe || !is_all_of_locks_wanted(facts)) return {};
     for (const RecordedProgram& program : facts.programs)
         if (const std::string language = language_of(program.elf_path); !language.empty())
             return fmt::format(
-                "{} is written in {}, whose locks wait in the kernel by themselves and call no function of "
-                "the C "
-                "library: the probe sees none of them (`-k syscalls:futex`, as root, shows who waits).",
+                "{} has code that is written in {}, whose locks wait in the kernel by themselves and call no "
+                "function of the C library: if its locks are such, the probe sees none of them (`-k "
+                "syscalls:futex`, "
+                "as root, shows who waits).",
                 escaped(program.name), language);
     return {};
 }
