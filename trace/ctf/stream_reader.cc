@@ -14,6 +14,15 @@ namespace {
 constexpr uint32_t ctf_packet_magic = 0xC1FC1FC1;
 constexpr std::size_t max_problems = 8;
 
+/* A timestamp of fewer than 64 bits is the lower end of a clock that goes on. */
+uint64_t later(uint64_t clock, unsigned bits, uint64_t value) {
+    if (bits == 64) return value;
+    const uint64_t mask = (uint64_t{1} << bits) - 1;
+    const uint64_t low = value & mask;
+    const bool wrapped = low < (clock & mask);
+    return (clock & ~mask) + low + (wrapped ? mask + 1 : 0);
+}
+
 } // namespace
 
 /* Keeps the values that mean something to the reader, and sets the clock. */
@@ -30,22 +39,14 @@ struct RoleVisitor : SkipVisitor {
             reader_.roles_[static_cast<std::size_t>(step.role)] = value;
             reader_.present_ |= uint64_t{1} << static_cast<unsigned>(step.role);
         }
-        if (step.maps_clock && step.role != Role::timestamp_end) set_clock(step.size_bits, value);
+        if (step.role == Role::timestamp_end)
+            reader_.end_bits_ = step.size_bits;
+        else if (step.maps_clock || step.role == Role::timestamp_begin)
+            reader_.clock_ = later(reader_.clock_, step.size_bits, value);
+        if (step.role == Role::timestamp_begin) reader_.begin_ = reader_.clock_;
     }
 
 private:
-    /* A timestamp of fewer than 64 bits is the lower end of a clock that goes on. */
-    void set_clock(unsigned bits, uint64_t value) {
-        if (bits == 64) {
-            reader_.clock_ = value;
-            return;
-        }
-        const uint64_t mask = (uint64_t{1} << bits) - 1;
-        const uint64_t low = value & mask;
-        const bool wrapped = low < (reader_.clock_ & mask);
-        reader_.clock_ = (reader_.clock_ & ~mask) + low + (wrapped ? mask + 1 : 0);
-    }
-
     StreamReader& reader_;
 };
 
@@ -84,8 +85,8 @@ StreamLossPlaces StreamReader::loss_places() {
     int64_t before_ns = std::numeric_limits<int64_t>::min();
     uint64_t known = 0;
     bool is_open = false;
-    look_at_packets([&](const PacketPlace& packet) {
-        const int64_t begin_ns = stream_->clock(packet.timestamp_begin);
+    look_at_packets([&](const PacketPlace&) {
+        const int64_t begin_ns = stream_->clock(has(Role::timestamp_begin) ? begin_ : 0);
         const uint64_t lost = losses_.events_discarded + losses_.packets_lost;
         if (is_open) places.back().until_ns = begin_ns;
         is_open = lost > known;
@@ -187,7 +188,7 @@ bool StreamReader::enter_packet() {
     /* Between two events, too: nothing else would show it. */
     is_cut_ = sizes->content_bits > available_bits;
     if (is_cut_) ++losses_.damaged_packets;
-    if (has(Role::timestamp_begin)) clock_ = role(Role::timestamp_begin);
+    if (has(Role::timestamp_begin)) clock_ = begin_;
     event_.cpu = has(Role::cpu_id) ? static_cast<uint32_t>(role(Role::cpu_id)) : no_cpu;
     count_losses();
     bit_ = cursor.bit;
@@ -200,9 +201,10 @@ bool StreamReader::enter_packet() {
 /* A packet that its tracer did not live to finish (lttng-crash) has no end, and says 0. */
 bool StreamReader::ends_before(int64_t time_ns) const {
     if (!has(Role::timestamp_end)) return false;
-    const bool is_finished =
-        !has(Role::timestamp_begin) || role(Role::timestamp_end) >= role(Role::timestamp_begin);
-    return is_finished && stream_->clock(role(Role::timestamp_end)) < time_ns;
+    const uint64_t end = role(Role::timestamp_end);
+    if (!has(Role::timestamp_begin)) return stream_->clock(end) < time_ns;
+    const bool is_finished = end_bits_ == 64 ? end >= begin_ : end != 0 || begin_ == 0;
+    return is_finished && stream_->clock(later(begin_, end_bits_, end)) < time_ns;
 }
 
 bool StreamReader::read_header(BitCursor& cursor) {

@@ -171,6 +171,8 @@ private:
     uint64_t content_bits_ = 0;
     bool in_packet_ = false;
     uint64_t clock_ = 0;
+    uint64_t begin_ = 0;     /* of the packet: what its timestamp_begin means where the clock has come to */
+    unsigned end_bits_ = 64; /* of its timestamp_end */
     int64_t skip_before_ns_ = std::numeric_limits<int64_t>::min();
 
     std::array<uint64_t, static_cast<std::size_t>(Role::count)> roles_{};
