@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <limits>
 
 namespace plumb {
 namespace {
@@ -371,7 +372,9 @@ void Counter::show_meanwhile() {
         draw(counted_json(taken, since_, options_, result));
     } else {
         const std::string head = fmt::format("-- {:.1f} s\n", static_cast<double>(taken.elapsed_ns) / 1e9);
-        draw(head + counted_text(taken, since_, options_));
+        const std::size_t columns =
+            is_redrawn_ ? terminal_line_width() : std::numeric_limits<std::size_t>::max();
+        draw(head + counted_text(taken, since_, options_, columns));
     }
     since_ = {note_counts(taken), taken.elapsed_ns};
 }

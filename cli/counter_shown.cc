@@ -23,15 +23,23 @@ std::size_t terminal_lines() {
     return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 2 ? size.ws_row : usual;
 }
 
-/* As many lines as a terminal shows at once. */
-std::string first_lines(const std::string& text, std::size_t count) {
-    std::size_t at = 0;
-    for (std::size_t line = 0; line < count; line++) {
-        const std::size_t end = text.find('\n', at);
-        if (end == std::string::npos) return text;
-        at = end + 1;
+/* As many lines as a terminal shows at once, each as long as it is wide: one that went on in the next row would not be counted, and
+ * what stands above would never be taken away. */
+std::string what_fits(const std::string& text, std::size_t lines, std::size_t width) {
+    std::string fitting;
+    std::size_t column = 0;
+    for (const char letter : text) {
+        const bool goes_on = (static_cast<unsigned char>(letter) & 0xc0) == 0x80; /* of a letter of UTF-8 */
+        if (lines == 0) break;
+        if (letter == '\n') {
+            lines--;
+            column = 0;
+        } else if (!goes_on) {
+            column++;
+        }
+        if (column <= width) fitting += letter;
     }
-    return text.substr(0, at);
+    return fitting;
 }
 
 Status write_counts(int fd, std::string_view text) {
@@ -62,7 +70,7 @@ void Counter::draw(const std::string& text) {
         put_error(text);
         return;
     }
-    const std::string shown = first_lines(text, terminal_lines() - 1);
+    const std::string shown = what_fits(text, terminal_lines() - 1, terminal_line_width());
     const std::string up = lines_drawn_ == 0 ? "" : fmt::format("\033[{}A\033[J", lines_drawn_);
     put_error(up + shown);
     lines_drawn_ = static_cast<std::size_t>(std::count(shown.begin(), shown.end(), '\n'));

@@ -9,7 +9,9 @@
 #include "consumerd/control/quiescence.h"
 #include "consumerd/event/unknown_providers.h"
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -52,8 +54,9 @@ struct CountsSince {
 /* Of events of which another one has the same name: the fields, "id u64, price u32"; empty: the name is enough. */
 std::string told_apart_by(const CountsOfEvent& event, const CountsTaken& taken);
 
-/* The table, with its rates since then. */
-std::string counted_text(const CountsTaken& taken, const CountsSince& since, const StatOptions& options);
+/* The table, with its rates since then. Bars of histograms are shorter where a line has fewer columns. */
+std::string counted_text(const CountsTaken& taken, const CountsSince& since, const StatOptions& options,
+                         std::size_t columns = std::numeric_limits<std::size_t>::max());
 
 /* What the fields that were named could not do for the events that came; each a sentence. */
 std::vector<std::string> notes_on_fields(const CountsTaken& taken, const StatOptions& options);

@@ -36,8 +36,9 @@ std::string rate_text(std::uint64_t count, double seconds) {
 
 class Text {
 public:
-    Text(const CountsTaken& taken, const CountsSince& since, const StatOptions& options)
+    Text(const CountsTaken& taken, const CountsSince& since, const StatOptions& options, std::size_t columns)
         : taken_(taken),
+          columns_(columns),
           since_(since),
           options_(options),
           seconds_(in_seconds(taken.elapsed_ns - since.elapsed_ns)),
@@ -140,7 +141,9 @@ private:
 
     /* As others draw it: from the first bucket that has something to the last one. */
     void histogram(const CountsOfEvent& event, const CountKey& key, const Counts& counts) {
-        constexpr std::size_t bar_width = 52;
+        constexpr std::size_t before_bar = 37, bar_least = 10, bar_most = 52;
+        const std::size_t bar_width =
+            std::clamp(columns_ - std::min(columns_, before_bar + 1), bar_least, bar_most);
         text_ += fmt::format("\n{} {}", name_of(event), escaped(event.hist_field->name));
         if (key.kind != PLUMB_KEY_NONE)
             text_ += fmt::format(", {} {}", escaped(options_.by), key_text(key, event.key_field));
@@ -154,8 +157,9 @@ private:
             most = std::max(most, counts.buckets[i]);
         }
         for (std::size_t i = first; i <= last && i < counts.buckets.size(); i++) {
-            const auto bar = static_cast<std::size_t>(static_cast<double>(counts.buckets[i]) /
-                                                      static_cast<double>(most) * bar_width);
+            const auto bar =
+                static_cast<std::size_t>(static_cast<double>(counts.buckets[i]) / static_cast<double>(most) *
+                                         static_cast<double>(bar_width));
             text_ += fmt::format("{:<22} {:>12} |{:<{}}|\n", bucket_text(i, event.hist_field->name),
                                  with_commas(counts.buckets[i]), std::string(bar, '@'), bar_width);
         }
@@ -184,6 +188,7 @@ private:
     }
 
     const CountsTaken& taken_;
+    const std::size_t columns_;
     const CountsSince& since_;
     const StatOptions& options_;
     const double seconds_;
@@ -235,8 +240,9 @@ std::string told_apart_by(const CountsOfEvent& event, const CountsTaken& taken) 
     return fields.empty() ? "no fields" : fields;
 }
 
-std::string counted_text(const CountsTaken& taken, const CountsSince& since, const StatOptions& options) {
-    return Text(taken, since, options).make();
+std::string counted_text(const CountsTaken& taken, const CountsSince& since, const StatOptions& options,
+                         std::size_t columns) {
+    return Text(taken, since, options, columns).make();
 }
 
 std::vector<std::string> notes_on_fields(const CountsTaken& taken, const StatOptions& options) {

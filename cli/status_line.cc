@@ -21,18 +21,17 @@ bool is_our_terminal() {
     return foreground < 0 || foreground == ::getpgrp();
 }
 
-/* What a line may take: one that reaches the last column goes on in the next line, and is never taken away. */
-std::size_t line_width() {
+/* However often a recorder looks: the terminal is the program's, too. */
+constexpr std::uint64_t redraw_ns = 190'000'000;
+
+} // namespace
+
+std::size_t terminal_line_width() {
     winsize size{};
     if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
         return std::numeric_limits<std::size_t>::max();
     return size.ws_col - 1u;
 }
-
-/* However often a recorder looks: the terminal is the program's, too. */
-constexpr std::uint64_t redraw_ns = 190'000'000;
-
-} // namespace
 
 StatusLine::StatusLine(bool wanted) : is_shown_(wanted && isatty(STDERR_FILENO) == 1) {}
 
@@ -53,7 +52,7 @@ void StatusLine::update(const DrainProgress& progress, std::uint64_t elapsed_ns)
     std::string line = fmt::format(
         "{:02}:{:02}  {}  {}/s  {}  {}", elapsed_s / 60, elapsed_s % 60, counted(progress.events, "event"),
         with_commas(static_cast<std::uint64_t>(rate)), lost, size_text(progress.bytes));
-    line.resize(std::min(line.size(), line_width()));
+    line.resize(std::min(line.size(), terminal_line_width()));
     if (!put_error_now("\r\033[K" + line)) return;
     last_events_ = progress.events;
     last_elapsed_ns_ = elapsed_ns;

@@ -7,11 +7,16 @@
 #include "base/number_text.h"
 #include "consumerd/drain/drain_totals.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <string>
 
 namespace plumb {
+
+/* What a line on the terminal of standard error may take: one that reaches the last column goes on in the next line, and is never taken
+ * away. Of anything else any width. */
+std::size_t terminal_line_width();
 
 class StatusLine {
 public:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # cmake-own-rseq
 """plumb stat: what it counts is exactly what the programs did, by event and key, whatever they do meanwhile."""
+import fcntl
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import signal
 import struct
 import subprocess
 import sys
+import termios
 import time
 import unittest
 from pathlib import Path
@@ -385,6 +387,34 @@ int main(int argc, char** argv) {
         counts = [line["events"][0]["count"] for line in lines if line["events"]]
         self.assertEqual(counts, sorted(counts))
         self.assertEqual(counts[-1], 400)
+
+    def test_drawn_on_a_narrow_terminal(self):
+        """No line goes on in a second row, so that each drawing goes over the whole of the one before."""
+        for columns, rows in ((80, 40), (20, 12), (200, 40)):
+            ours, terminal = os.openpty()
+            fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+            with subprocess.Popen([self.program, "slowly", "100000"]) as program:
+                try:
+                    subprocess.run([PLUMB, "stat", "--hist", "wait_ns", "--by", "kind", "--interval", "200ms", "--duration", "900ms",
+                                    "-p", str(program.pid)], stdout=terminal, stderr=terminal, timeout=60, check=True)
+                finally:
+                    program.kill()
+            os.close(terminal)
+            shown = b""
+            with open(ours, "rb", buffering=0) as reader:
+                try:
+                    while part := reader.read(65536):
+                        shown += part
+                except OSError:
+                    pass  # nobody has the terminal any more
+            drawn = re.split(r"\x1b\[(\d+)A\x1b\[J", shown.decode().replace("\r", ""))
+            self.assertGreater(len(drawn), 4, shown)
+            for table, up in zip(drawn[0:-1:2], drawn[1::2]):
+                self.assertEqual(table.count("\n"), int(up), table)
+                self.assertLess(table.count("\n"), rows)
+                self.assertLess(max(map(len, table.splitlines())), columns, table)
+            self.assertEqual("@" * 52 in drawn[2], columns == 200)
+            self.assertEqual("@" * 40 in drawn[2], columns >= 80)
 
     def test_two_versions_of_a_program(self):
         """Their events have one name and different fields: each has a rate of its own, and the fields tell them apart."""
