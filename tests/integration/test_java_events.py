@@ -128,6 +128,7 @@ class Fields(InFolder):
         self.assertEqual([each["total"] for each in order], ["NaN", "Infinity", "-Infinity", -0.0])
         self.assertEqual(math.copysign(1, order[3]["total"]), -1)
         self.assertEqual(self.fields("state"), [{"was": {"value": -1, "label": "null"}, "is": {"value": 2, "label": "größer"}}])
+        self.assertEqual(self.fields("both"), [{"id": 5}])
         self.assertEqual(self.fields("nothing"), [{}])
         self.assertEqual(self.fields("lists"), [{"bytes": [], "names": [], "totals": []}] * 2 +
                          [{"bytes": [255, 0, 128], "names": [0xd800, 0, 0xffff], "totals": [0.1, "NaN", -0.0]}])

@@ -24,6 +24,19 @@ public class Edges {
         static int unrelated() { return 0; }
     }
 
+    interface One {
+        void emit(int id);
+        boolean isOn();
+    }
+
+    interface Another {
+        void emit(int id);
+        boolean isOn();
+    }
+
+    @Event("shop:both")
+    interface Both extends One, Another {}
+
     @Event("shop:nothing")
     interface Nothing {
         void happened();
@@ -46,6 +59,7 @@ public class Edges {
         order.emit("", Double.NEGATIVE_INFINITY);
         order.emit("ends in half \ud83d", -0.0);
         Plumb.event(State.class).began(Status.größer);
+        Plumb.event(Both.class).emit(5);
         Plumb.event(Nothing.class, java.lang.invoke.MethodHandles.lookup()).happened();
         final Lists lists = Plumb.event(Lists.class);
         lists.emit(null, null, null);

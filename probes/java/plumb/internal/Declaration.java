@@ -7,6 +7,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -51,7 +52,7 @@ final class Declaration {
                 question = method;
             } else if (method.getReturnType() == void.class && found == null) {
                 found = method;
-            } else {
+            } else if (!isSame(method, found)) {
                 throw wrong("may have one abstract method that returns void, and boolean isOn(); not also " + method);
             }
         }
@@ -60,6 +61,12 @@ final class Declaration {
         isOn = question;
         shape = new Shape(event.value(), event.level().ordinal(), fieldsOf(found));
         if (descriptionBytes() > MOST_DESCRIPTION_BYTES) throw wrong("has more names of enum constants than a trace can describe");
+    }
+
+    /** Of several interfaces above, each may have it. */
+    private static boolean isSame(Method method, Method found) {
+        return found != null && method.getName().equals(found.getName()) && method.getReturnType() == found.getReturnType()
+            && Arrays.equals(method.getParameterTypes(), found.getParameterTypes());
     }
 
     private List<FieldShape> fieldsOf(Method method) {
