@@ -62,11 +62,12 @@ final class Switch {
     private void turn(List<MutableCallSite> turned) {
         final boolean wanted = Native.isOn(event);
         if (wanted == leadsToWriter) return;
-        leadsToWriter = wanted;
-        emit.setTarget(wanted ? writer : nothing);
-        isOn.setTarget(MethodHandles.constant(boolean.class, wanted));
+        final MethodHandle answer = MethodHandles.constant(boolean.class, wanted);
         turned.add(emit);
         turned.add(isOn);
+        emit.setTarget(wanted ? writer : nothing);
+        isOn.setTarget(answer);
+        leadsToWriter = wanted; // last: where there was no memory for all of it, the next change finds that it is to be done
     }
 
     private static void publish(List<MutableCallSite> turned) {
@@ -76,14 +77,17 @@ final class Switch {
     private static void turnAll() {
         synchronized (ALL) {
             final List<MutableCallSite> turned = new ArrayList<>();
-            for (Iterator<WeakReference<Switch>> each = ALL.iterator(); each.hasNext();) {
-                final Switch known = each.next().get();
-                if (known == null)
-                    each.remove(); // its interface is gone
-                else
-                    known.turn(turned);
+            try {
+                for (Iterator<WeakReference<Switch>> each = ALL.iterator(); each.hasNext();) {
+                    final Switch known = each.next().get();
+                    if (known == null)
+                        each.remove(); // its interface is gone
+                    else
+                        known.turn(turned);
+                }
+            } finally {
+                publish(turned);
             }
-            publish(turned);
         }
     }
 
