@@ -68,6 +68,18 @@ class Compile(unittest.TestCase):
                 done = self.run_compiler(compiler, language, program(GOOD), "-Werror", *strict, "-c", "-o", "/dev/null")
                 self.assertEqual(done.returncode, 0, f"{compiler} {strict}:\n{done.stderr}")
 
+    def test_names_that_are_made_of_others(self):
+        """A field's name says nothing of what is made for another one; nor does an event's."""
+        text = '#include <plumb/tracepoint.h>\n' \
+               'PLUMB_EVENT(shop, body, (text, body), (u32, body_bytes), (sequence, u8, data), (u32, data_count))\n' \
+               'PLUMB_EVENT(shop, a, (enum, u8, b__c, (0, "x")))\nPLUMB_EVENT(shop, a__b, (enum, u8, c, (0, "y")))\n' \
+               'int main(void) { plumb_trace(shop, body, "x", 1, 7, (const uint8_t*)"y", 1, 8); plumb_trace(shop, a, 0); ' \
+               'plumb_trace(shop, a__b, 0); return 0; }\n'
+        for compiler, language in COMPILERS:
+            with self.subTest(compiler):
+                done = self.run_compiler(compiler, language, text, "-Werror", "-c", "-o", self.path("x.o"))
+                self.assertEqual(done.stderr, "")
+
     def test_the_oldest_standards(self):
         text = "#include <string>\n" + HEADER + """int main() {
             std::string who;

@@ -188,9 +188,9 @@
 #define PLUMB_LABELS_SEQUENCE(c, tag, type, name)
 #define PLUMB_LABELS_ENUM(c, tag, type, name, ...) PLUMB_LABELS_OF_(PLUMB_STRIP_ c, type, name, __VA_ARGS__)
 #define PLUMB_LABELS_OF_(...) PLUMB_LABELS_OF2_(__VA_ARGS__)
-#define PLUMB_LABELS_OF2_(id, event, type, name, ...)                       \
-    PLUMB_INNER_EACH(PLUMB_LABEL_FITS_, (event, type, name), __VA_ARGS__)   \
-    static const struct plumb_event_label plumb_labels_##id##__##name[] = { \
+#define PLUMB_LABELS_OF2_(id, event, type, name, ...)                             \
+    PLUMB_INNER_EACH(PLUMB_LABEL_FITS_, (event, type, name), __VA_ARGS__)         \
+    static const struct plumb_event_label plumb_labels_of_##name##__in_##id[] = { \
         PLUMB_INNER_EACH(PLUMB_RANGE_TAG_(PLUMB_LABEL_, PLUMB_HAS_RANGES_(__VA_ARGS__)), ~, __VA_ARGS__)};
 #define PLUMB_LABEL_0(c, x) PLUMB_LABEL_OF_ x
 #define PLUMB_LABEL_OF_(value, label) {(int64_t)(value), label},
@@ -250,20 +250,20 @@
 #define PLUMB_DESCRIBE_SEQUENCE(c, tag, type, name)                                                          \
     {#name, PLUMB_NULL_, 0, 0, PLUMB_FIELD_SEQUENCE, sizeof(PLUMB_CTYPE_##type), PLUMB_INTEGER_FLAGS_(type), \
      0},
-#define PLUMB_DESCRIBE_ENUM(c, tag, type, name, ...)                                    \
-    {#name,                                                                             \
-     plumb_labels_##c##__##name,                                                        \
-     (uint16_t)(sizeof(plumb_labels_##c##__##name) / sizeof(struct plumb_event_label)), \
-     0,                                                                                 \
-     PLUMB_FIELD_ENUM,                                                                  \
-     sizeof(PLUMB_CTYPE_##type),                                                        \
-     (uint8_t)(PLUMB_INTEGER_FLAGS_(type) |                                             \
-               PLUMB_RANGE_TAG_(PLUMB_RANGES_FLAG_, PLUMB_HAS_RANGES_(__VA_ARGS__))),   \
+#define PLUMB_DESCRIBE_ENUM(c, tag, type, name, ...)                                          \
+    {#name,                                                                                   \
+     plumb_labels_of_##name##__in_##c,                                                        \
+     (uint16_t)(sizeof(plumb_labels_of_##name##__in_##c) / sizeof(struct plumb_event_label)), \
+     0,                                                                                       \
+     PLUMB_FIELD_ENUM,                                                                        \
+     sizeof(PLUMB_CTYPE_##type),                                                              \
+     (uint8_t)(PLUMB_INTEGER_FLAGS_(type) |                                                   \
+               PLUMB_RANGE_TAG_(PLUMB_RANGES_FLAG_, PLUMB_HAS_RANGES_(__VA_ARGS__))),         \
      0},
 #define PLUMB_RANGES_FLAG_0 0u
 #define PLUMB_RANGES_FLAG_1 PLUMB_FIELD_RANGES
 
-/* Its parameters of the trace function. */
+/* Its parameters of the trace function. What is no field begins with plumb_, as a field may have any other name. */
 #define PLUMB_PARAMETER_(c, x) PLUMB_PARAMETER_SPLIT_(PLUMB_STRIP_ x)
 #define PLUMB_PARAMETER_SPLIT_(...) PLUMB_PARAMETER_GO_(__VA_ARGS__)
 #define PLUMB_PARAMETER_GO_(tag, ...) PLUMB_TAG_(PLUMB_PARAMETER_, tag)(tag, __VA_ARGS__)
@@ -271,9 +271,9 @@
 #define PLUMB_PARAMETER_FLOAT(tag, name) PLUMB_CTYPE_##tag name
 #define PLUMB_PARAMETER_BOOL(tag, name) bool name
 #define PLUMB_PARAMETER_POINTER(tag, name) const volatile void* name
-#define PLUMB_PARAMETER_TEXT(tag, name) const char *name, size_t name##_bytes
+#define PLUMB_PARAMETER_TEXT(tag, name) const char *name, size_t plumb_bytes_of_##name
 #define PLUMB_PARAMETER_ARRAY(tag, type, name, count) const PLUMB_CTYPE_##type* name
-#define PLUMB_PARAMETER_SEQUENCE(tag, type, name) const PLUMB_CTYPE_##type *name, size_t name##_count
+#define PLUMB_PARAMETER_SEQUENCE(tag, type, name) const PLUMB_CTYPE_##type *name, size_t plumb_count_of_##name
 #ifdef __cplusplus
 #define PLUMB_PARAMETER_STRING(tag, name) ::plumb::detail::string_argument name
 #define PLUMB_PARAMETER_ENUM(tag, type, name, ...) ::plumb::detail::enum_argument<PLUMB_CTYPE_##type> name
@@ -317,7 +317,7 @@
 #define PLUMB_PASS_ON_STRING(tag, name) name
 #define PLUMB_PASS_ON_TEXT(tag, name) name.data, name.bytes
 #define PLUMB_PASS_ON_ARRAY(tag, type, name, count) name
-#define PLUMB_PASS_ON_SEQUENCE(tag, type, name) name, name##_count
+#define PLUMB_PASS_ON_SEQUENCE(tag, type, name) name, plumb_count_of_##name
 #define PLUMB_PASS_ON_ENUM(tag, type, name, ...) name
 
 /* The bytes that it takes at least, and whether it may take more. */
@@ -359,9 +359,10 @@
         const uint64_t plumb_address = plumb_address_of(name); \
         plumb_put_bytes(&plumb_p, &plumb_address, 8);          \
     }
-#define PLUMB_PUT_TEXT(tag, name) plumb_put_counted(&plumb_p, name, name##_bytes, 1);
+#define PLUMB_PUT_TEXT(tag, name) plumb_put_counted(&plumb_p, name, plumb_bytes_of_##name, 1);
 #define PLUMB_PUT_ARRAY(tag, type, name, count) plumb_put_array(&plumb_p, name, sizeof(*name) * (count));
-#define PLUMB_PUT_SEQUENCE(tag, type, name) plumb_put_counted(&plumb_p, name, name##_count, sizeof(*name));
+#define PLUMB_PUT_SEQUENCE(tag, type, name) \
+    plumb_put_counted(&plumb_p, name, plumb_count_of_##name, sizeof(*name));
 #ifdef __cplusplus
 #define PLUMB_PUT_STRING(tag, name) plumb_put_string(&plumb_p, name.data, name.bytes_max);
 #define PLUMB_PUT_ENUM(tag, type, name, ...) plumb_put_bytes(&plumb_p, &name.value, sizeof(name.value));
