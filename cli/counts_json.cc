@@ -23,6 +23,12 @@ std::string integer_json(__int128 value) {
     return is_negative ? "-" + digits : digits;
 }
 
+/* A key of null is none: what is no number is a text, as for plumb view. */
+std::string float_key_json(double value) {
+    if (std::isfinite(value)) return fmt::format("{}", value);
+    return std::isnan(value) ? "\"NaN\"" : value > 0 ? "\"Infinity\"" : "\"-Infinity\"";
+}
+
 std::string double_json(double value) {
     return std::isfinite(value) ? fmt::format("{}", value) : "null";
 }
@@ -48,7 +54,7 @@ std::string key_json(const CountKey& key, const EventField* field) {
     case PLUMB_KEY_CUT_TEXT:
         return json + json_string(key.text) + ",\"cut\":true";
     case PLUMB_KEY_FLOAT:
-        return json + double_json(std::bit_cast<double>(key.bits));
+        return json + float_key_json(std::bit_cast<double>(key.bits));
     case PLUMB_KEY_SIGNED:
         json += fmt::format("{}", static_cast<std::int64_t>(key.bits));
         break;

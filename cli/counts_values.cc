@@ -66,7 +66,10 @@ std::string key_text(const CountKey& key, const EventField* field) {
     }
     if (field != nullptr)
         if (const EventLabel* const label = field->label_of(static_cast<std::int64_t>(key.bits)))
-            return escaped(label->name);
+            return escaped(label->name) + (!label->is_range() ? ""
+                                           : key.kind == PLUMB_KEY_SIGNED
+                                               ? fmt::format(" ({})", static_cast<std::int64_t>(key.bits))
+                                               : fmt::format(" ({})", key.bits));
     if (field != nullptr && field->hex) {
         const std::uint64_t mask = field->size >= 8 ? ~0ull : (1ull << 8 * field->size) - 1;
         return fmt::format("{:#x}", key.bits & mask);

@@ -61,6 +61,17 @@ int main(void) {
 """
 
 
+LIKE_EACH_OTHER = r"""
+#include <math.h>
+#include <plumb/tracepoint.h>
+PLUMB_EVENT(shop, like, (enum, u8, kind, (0, "one"), (1, 9, "several")), (f64, ratio))
+int main(void) {
+    const double ratios[] = {NAN, INFINITY, -INFINITY, 0.5};
+    for (int i = 0; i < 4; i++) plumb_trace(shop, like, i, ratios[i]);
+}
+"""
+
+
 class Stat(TracedProgramTest):
     # program HOW COUNT: see main().
     PROGRAM = r"""
@@ -244,6 +255,15 @@ int main(int argc, char** argv) {
         self.assertEqual(self.keys(event), {i * 0.25: 1 for i in range(100)})
         event = self.stat("--by", "share", words=["keys", 100])["order"]
         self.assertEqual(self.keys(event), {i * 0.5: 1 for i in range(100)})
+
+    def test_keys_are_told_apart(self):
+        program = compile_traced(LIKE_EACH_OTHER, self.folder / "like")
+        def counted(*options):
+            return subprocess.run([PLUMB, "stat", *options, "--", program], capture_output=True, text=True, timeout=60, check=True)
+        shown = counted("--by", "kind").stderr
+        self.assertEqual(sorted(re.findall(r"  ((?:one|several).*)$", shown, re.M)), ["one", "several (1)", "several (2)", "several (3)"])
+        keys = json.loads(counted("--by", "ratio", "--json").stdout)["events"][0]["keys"]
+        self.assertEqual({key["key"] for key in keys}, {"NaN", "Infinity", "-Infinity", 0.5})
 
     def test_sums(self):
         n = 30000
