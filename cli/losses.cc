@@ -403,8 +403,8 @@ std::vector<std::string> missing_from(const std::string& opened, const TraceRead
     const RecordedLosses recorded = recorded_losses(opened, reader);
     if (losses.events_discarded != 0 || losses.packets_lost != 0) {
         const std::string missing = fmt::format(
-            "{} events and {} packets were lost while recording{}", with_commas(losses.events_discarded),
-            with_commas(losses.packets_lost), is_read_to_its_end ? "" : ", up to where it was read");
+            "{} and {} were lost while recording{}", counted(losses.events_discarded, "event"),
+            counted(losses.packets_lost, "packet"), is_read_to_its_end ? "" : ", up to where it was read");
         lines.push_back(missing +
                         (!recorded.lost.empty() ? ":"
                          : recorded.is_known

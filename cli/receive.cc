@@ -129,7 +129,9 @@ std::vector<std::string> tell(const LineReceiver& receiver, const std::string& l
     for (const std::string& name : receiver.incomplete_files())
         say(receiver.has_file(name)
                 ? fmt::format("The last {} did not arrive whole: the one before it is there.", name)
-                : fmt::format("{} did not arrive whole: what it describes can not be read.", name));
+                : fmt::format("{} did not arrive whole{}.", name,
+                              name.ends_with("summary.json") ? ": nobody knows why anything may be missing"
+                                                             : ": what it describes can not be read"));
     if (receiver.has_another())
         say("Another recording began on the line before this one had ended: plumb receive takes one at a "
             "time.");
