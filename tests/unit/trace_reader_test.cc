@@ -527,44 +527,6 @@ TEST(TraceReader, DecodesBitFieldsAndWrappingClocks) {
               "{\"timestamp_ns\":4667,\"event\":\"a:b\",\"fields\":{\"x\":0,\"y\":0}}\n");
 }
 
-/* The times at which packets begin and end have as few bits as those of events, and wrap with them. */
-TEST(TraceReader, FollowsAClockThatWrapsFromPacketToPacket) {
-    Opened trace;
-    trace.metadata =
-        "/* CTF 1.8 */\n"
-        "trace { major = 1; minor = 8; byte_order = le; };\n"
-        "clock { name = c; };\n"
-        "stream { packet.context := struct { integer { size = 16; map = clock.c.value; } timestamp_begin;\n"
-        "    integer { size = 16; map = clock.c.value; } timestamp_end;\n"
-        "    integer { size = 16; } packet_size; integer { size = 16; } content_size; };\n"
-        "  event.header := struct { integer { size = 16; map = clock.c.value; } timestamp; }; };\n"
-        "event { name = \"e\"; fields := struct { }; };\n";
-    const std::vector<std::vector<uint32_t>> packets = {
-        {0xfff0, 0xfff8}, {0xfffc, 0x10004}, {0x10010, 0x10020}, {0x2fff0 - 0x10000, 0x20008}, {0x20010}};
-    Payload stream;
-    std::vector<int64_t> expected;
-    for (const auto& times : packets) {
-        const auto bits = static_cast<uint16_t>((8 + 2 * times.size()) * 8);
-        stream.add(static_cast<uint16_t>(times.front())).add(static_cast<uint16_t>(times.back()));
-        stream.add(bits).add(bits);
-        for (const uint32_t time : times)
-            stream.add(static_cast<uint16_t>(time));
-        expected.insert(expected.end(), times.begin(), times.end());
-    }
-    trace.streams = {stream.bytes()};
-    const auto times_since = [&](int64_t since_ns) {
-        Result<TraceReader> reader = trace.open();
-        reader->skip_before(since_ns);
-        std::vector<int64_t> times;
-        while (const Event* const event = reader->next())
-            times.push_back(event->time_ns);
-        return times;
-    };
-    EXPECT_EQ(times_since(0), expected);
-    EXPECT_EQ(times_since(0x10005), std::vector<int64_t>(expected.begin() + 4, expected.end()));
-    EXPECT_EQ(times_since(0x20009), std::vector<int64_t>(expected.begin() + 8, expected.end()));
-}
-
 TEST(TraceReader, ShowsTimesAsTheyAreWhereNobodySaysWhatTheirZeroIs) {
     Opened trace;
     trace.metadata = compact_headers;

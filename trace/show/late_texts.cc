@@ -8,7 +8,7 @@ LateTextFinder::LateTextFinder(TraceReader ahead) : ahead_(std::move(ahead)) {
     for (const EventInfo* info : ahead_.event_infos())
         kinds_.push_back(info->name.starts_with(syscall_entry_start)  ? Kind::entry
                          : info->name.starts_with(syscall_exit_start) ? Kind::exit
-                         : info->name == syscall_late_text              ? Kind::late_text
+                         : info->name == syscall_late_text            ? Kind::late_text
                                                                       : Kind::other);
 }
 
