@@ -82,8 +82,9 @@ std::optional<Marker> marker_in(const Note& note, const Elf64_Shdr* base) {
     constexpr std::size_t name_max = 256;
     for (const std::string_view name : {strings[0], strings[1]})
         if (name.empty() || name.size() > name_max) return {};
-    /* What moves code afterwards (prelink) does not mend the notes: .stapsdt.base tells by how much. */
-    const std::uint64_t moved = base != nullptr ? base->sh_addr - addresses[1] : 0;
+    /* What moves code afterwards (prelink) does not mend the notes: .stapsdt.base tells by how much. Some libraries' own headers write
+     * no base (0), beside notes of others that do. */
+    const std::uint64_t moved = base != nullptr && addresses[1] != 0 ? base->sh_addr - addresses[1] : 0;
     Marker marker;
     marker.provider = strings[0];
     marker.name = strings[1];

@@ -209,7 +209,11 @@ static size_t align_up(size_t bytes) {
     return (bytes + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
 }
 
-/* Of what Java has: whose classes are unloaded can not give it back any more, so JNI_OnUnload() does. */
+/*
+ * Of what Java has: whose classes are unloaded can not give it back any more, so JNI_OnUnload() does. Several class loaders may have this
+ * library by paths that lead to one file (hard links, mounts): the JVM loads it once for each, and the loader of objects once for all. Whose blocks
+ * they are is not known then, so the last one gives them back.
+ */
 union block {
     struct {
         union block *next, **link; /* link: what leads here */
@@ -219,6 +223,7 @@ union block {
 
 static union block* blocks;
 static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t class_loaders;
 
 static void* allocate_block(size_t bytes) {
     union block* const block = aligned_alloc(CACHE_LINE_BYTES, sizeof(*block) + align_up(bytes));
@@ -255,8 +260,15 @@ NATIVE(void, free)(JNIEnv* jni, jclass class, jlong address) {
     free_block((void*)(uintptr_t)address); /* NOLINT(performance-no-int-to-ptr) */
 }
 
+JNIEXPORT jint JNICALL JNI_OnLoad(JavaVM* jvm, void* reserved) {
+    (void)jvm, (void)reserved;
+    __atomic_add_fetch(&class_loaders, 1, __ATOMIC_SEQ_CST);
+    return JNI_VERSION_10;
+}
+
 JNIEXPORT void JNICALL JNI_OnUnload(JavaVM* jvm, void* reserved) {
     (void)jvm, (void)reserved;
+    if (__atomic_sub_fetch(&class_loaders, 1, __ATOMIC_SEQ_CST) != 0) return;
     while (blocks != NULL)
         free_block(blocks + 1);
 }

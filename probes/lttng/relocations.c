@@ -30,14 +30,15 @@ static size_t bytes_of(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag) {
     return address_of(dynamic, tag, 0);
 }
 
-static bool is_named(const struct wanted* wanted, const ElfW(Rela) * relocations, size_t bytes,
-                     uintptr_t base, const struct tables* tables) {
+/* Whether it is known by these. */
+static bool know(struct wanted* wanted, const ElfW(Rela) * relocations, size_t bytes, uintptr_t base,
+                 const struct tables* tables) {
     if (relocations == NULL) return false;
     for (size_t i = 0; i < bytes / sizeof(*relocations); i++) {
         if (!wanted->is_any && base + relocations[i].r_offset != wanted->pointer) continue;
         const ElfW(Sym)* const symbol = &tables->symbols[ELF64_R_SYM(relocations[i].r_info)];
-        const bool is_it = strcmp(tables->strings + symbol->st_name, wanted->name) == 0;
-        if (is_it || !wanted->is_any) return is_it;
+        wanted->is_it = strcmp(tables->strings + symbol->st_name, wanted->name) == 0;
+        if (wanted->is_it || !wanted->is_any) return true;
     }
     return false;
 }
@@ -59,10 +60,10 @@ static int look_for_name(struct dl_phdr_info* info, size_t info_bytes, void* dat
     const struct tables tables = {(const ElfW(Sym)*)address_of(dynamic, DT_SYMTAB, base),
                                   (const char*)address_of(dynamic, DT_STRTAB, base)};
     if (tables.symbols == NULL || tables.strings == NULL) return 1;
-    wanted->is_it = is_named(wanted, (const ElfW(Rela)*)address_of(dynamic, DT_JMPREL, base),
-                             bytes_of(dynamic, DT_PLTRELSZ), base, &tables) ||
-                    is_named(wanted, (const ElfW(Rela)*)address_of(dynamic, DT_RELA, base),
-                             bytes_of(dynamic, DT_RELASZ), base, &tables);
+    if (!know(wanted, (const ElfW(Rela)*)address_of(dynamic, DT_JMPREL, base), bytes_of(dynamic, DT_PLTRELSZ),
+              base, &tables))
+        know(wanted, (const ElfW(Rela)*)address_of(dynamic, DT_RELA, base), bytes_of(dynamic, DT_RELASZ),
+             base, &tables);
     return 1;
 }
 

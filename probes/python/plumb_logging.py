@@ -77,6 +77,23 @@ def _level(value):
         return 0
 
 
+# Levels of records that were lost. Where the stack is full they can not be counted: that is done with the next record.
+_uncounted = []
+
+
+def _count_lost():
+    while _uncounted:
+        try:
+            level = _uncounted.pop()
+        except IndexError:  # another thread's by now
+            return
+        try:
+            _lose(level)
+        except Exception:
+            _uncounted.append(level)
+            return
+
+
 class Handler(logging.Handler):
     """Turns records into events. Nothing is formatted while they are off, and no lock is taken: a record of one thread never waits for
     another thread's. A formatter, if one is set, makes the message; without, it is the record's own, with the exception's
@@ -95,12 +112,20 @@ class Handler(logging.Handler):
         return passed
 
     def emit(self, record):
+        level = _level(record.levelno)
+        if _uncounted:
+            _count_lost()
         try:
-            _log(_Record(_level(record.levelno), _number(record.lineno), _text(record.name), _text(self.format(record)),
+            _log(_Record(level, _number(record.lineno), _text(record.name), _text(self.format(record)),
                          _text(record.threadName), _text(record.pathname), _text(record.funcName)))
         except RecursionError:
-            _lose(_level(record.levelno))
+            _uncounted.append(level)
+            try:
+                _count_lost()
+            except RecursionError:
+                pass
             raise
         except Exception:  # as all of logging's handlers do; and where that is silent, the trace tells
-            _lose(_level(record.levelno))
+            _uncounted.append(level)
+            _count_lost()
             self.handleError(record)

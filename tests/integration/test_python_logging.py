@@ -168,6 +168,18 @@ os.waitpid(child, 0)
         self.record(program, "-e", "python:critical", warns=True)
         self.check_lost(self.folder / "trace", 1)
 
+    def test_who_goes_too_deep_hears_of_that_alone(self):
+        """At each depth at which the stack may be full: in the formatting, in our own code, or in what counts the loss."""
+        program = "sys.setrecursionlimit(300)\ncaught = 0\n" \
+                  "def hop(steps, depth):\n    return hop(steps - 1, depth) if steps else down(depth)\n" \
+                  "def down(depth):\n    log.info('at %d', depth)\n    hop(14, depth + 1)\n" \
+                  "def start(steps):\n    return start(steps - 1) if steps else down(0)\n" \
+                  "for steps in range(30):\n    try:\n        start(steps)\n    except RecursionError:\n        caught += 1\n" \
+                  "sys.setrecursionlimit(1000)\nlog.info('over')\nprint(caught)\n"
+        events = self.record(program, warns=True)
+        self.assertEqual(self.said, "30\n")
+        self.assertEqual(events[-1]["fields"]["message"], "over")
+
     def test_the_example_of_the_docs(self):
         page = (SOURCE / "docs/python.md").read_text()
         (example,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)

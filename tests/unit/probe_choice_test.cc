@@ -266,11 +266,12 @@ TEST_F(ProbeChoiceTest, AFileWithoutFunctionsSaysSo) {
 
 /* As sys/sdt.h makes it; `at`: the label that it stands on. */
 std::string note(const std::string& at, const std::string& provider, const std::string& name,
-                 const std::string& arguments = "", const std::string& semaphore = "0", int strings = 3) {
+                 const std::string& arguments = "", const std::string& semaphore = "0", int strings = 3,
+                 int base = 0) {
     std::string text = fmt::format(".pushsection .note.stapsdt,\"\",\"note\"\n.balign 4\n"
                                    ".4byte 992f-991f,994f-993f,3\n991: .asciz \"stapsdt\"\n992: .balign 4\n"
-                                   "993: .8byte {}\n.8byte 0\n.8byte {}\n",
-                                   at, semaphore);
+                                   "993: .8byte {}\n.8byte {}\n.8byte {}\n",
+                                   at, base, semaphore);
     for (const std::string& each : {provider, name, arguments})
         if (strings-- > 0) text += fmt::format(".asciz \"{}\"\n", each);
     return text + "994: .balign 4\n.popsection\n";
@@ -324,17 +325,21 @@ TEST_F(MarkerChoiceTest, NamesArePlainAndArgumentsAsManyAsAReaderBears) {
 TEST_F(MarkerChoiceTest, SemaphoresMoveWithTheirMarkers) {
     const std::string base = ".pushsection .stapsdt.base,\"a\"\n.space 1\n.popsection\n";
     const std::string data = ".pushsection .probes,\"aw\"\ncounter: .2byte 0\n.popsection\n";
-    (void)markers(base + data + function("f") + note("f", "a", "with", "", "counter") +
-                  note("f", "b", "without"));
+    constexpr int noted = 16;
+    (void)markers(base + data + function("f") + note("f", "a", "with", "", "counter", 3, noted) +
+                  note("f", "b", "without", "", "0", 3, noted) +
+                  note("f", "c", "tells_no_base", "", "counter"));
     const auto opened = ElfFile::open(file_);
     ASSERT_TRUE(opened);
     const ElfFile& elf = *opened;
-    const std::uint64_t moved = elf.section(".stapsdt.base")->sh_addr; /* the notes say 0 */
+    const std::uint64_t moved = elf.section(".stapsdt.base")->sh_addr - noted;
     const auto found = markers_of(elf);
-    ASSERT_EQ(found.size(), 2u);
+    ASSERT_EQ(found.size(), 3u);
     EXPECT_EQ(found[0].address, address_of(file_, "f") + moved);
     EXPECT_EQ(found[0].semaphore, address_of(file_, "counter") + moved);
     EXPECT_EQ(found[1].semaphore, 0u);
+    EXPECT_EQ(found[2].address, address_of(file_, "f"));
+    EXPECT_EQ(found[2].semaphore, address_of(file_, "counter"));
 }
 
 TEST_F(MarkerChoiceTest, PlacesAreThoseWhereAProbeDoesNoHarm) {
