@@ -1,6 +1,8 @@
 #include "base/output_buffer.h"
 #include "cli/counts_shown.h"
+
 #include "cli/status_line.h"
+#include "consumerd/event/log_levels.h"
 
 #include <fmt/format.h>
 
@@ -226,18 +228,27 @@ CountsBefore note_counts(const CountsTaken& taken) {
     return before;
 }
 
-std::string told_apart_by(const CountsOfEvent& event, const CountsTaken& taken) {
-    const EventDescription& description = event.event->description;
-    const bool is_alone =
-        std::none_of(taken.events.begin(), taken.events.end(), [&](const CountsOfEvent& other) {
-            return other.event->id != event.event->id &&
-                   other.event->description.full_name() == description.full_name();
-        });
-    if (is_alone) return "";
+static std::string fields_text(const EventDescription& description) {
     std::string fields;
     for (const EventField& field : description.fields)
         fields += fmt::format("{}{} {}", fields.empty() ? "" : ", ", field.name, field.type_name());
     return fields.empty() ? "no fields" : fields;
+}
+
+std::string told_apart_by(const CountsOfEvent& event, const CountsTaken& taken) {
+    const EventDescription& description = event.event->description;
+    const std::string fields = fields_text(description);
+    bool is_alone = true, has_twin = false;
+    for (const CountsOfEvent& other : taken.events) {
+        const EventDescription& its = other.event->description;
+        if (other.event->id == event.event->id || its.name != description.name ||
+            its.provider != description.provider)
+            continue;
+        is_alone = false;
+        has_twin |= fields_text(its) == fields;
+    }
+    if (is_alone) return "";
+    return has_twin ? fmt::format("{}; level {}", fields, log_level_name(description.log_level)) : fields;
 }
 
 std::string counted_text(const CountsTaken& taken, const CountsSince& since, const StatOptions& options,

@@ -121,8 +121,9 @@ void ask_whether_registered() {
     was_asked = true;
     if (static_cast<int32_t>(current_cpu(runtime.rseq_offset)) < 0) return;
     auto* const area_of_thread = reinterpret_cast<Area*>(thread_pointer() + runtime.rseq_offset);
-    if (register_area(0, area_of_thread) != 0) return;
-    register_area(unregister, area_of_thread);
+    const bool can_be = reinterpret_cast<uintptr_t>(area_of_thread) % alignof(Area) == 0;
+    if (can_be && register_area(0, area_of_thread) != 0) return;
+    if (can_be) register_area(unregister, area_of_thread);
     store_relaxed(area_of_thread->cpu_id, never_registered);
 }
 

@@ -10,17 +10,29 @@
 #include <sys/auxv.h>
 #endif
 
+#if defined(__x86_64__)
+
+namespace {
+
+constexpr uint64_t written_there = 0x5ac1b3e7706c756d;
+
+} // namespace
+
+// Of the image of which the C library makes each thread's. Never changed.
+extern "C" {
+extern __thread uint64_t plumb_thread_mark __attribute__((visibility("hidden")));
+__attribute__((used, tls_model("initial-exec"))) __thread uint64_t plumb_thread_mark = written_there;
+}
+
+#endif
+
 namespace plumb {
 
 #if defined(__x86_64__)
 
 namespace {
 
-constexpr uint64_t written_there = 0x5ac1b3e7706c756d;
 constexpr unsigned long may_read_base = 2; // HWCAP2_FSGSBASE
-
-// Of the image of which the C library makes each thread's. Never changed.
-__attribute__((tls_model("initial-exec"))) __thread uint64_t mark = written_there;
 
 PLUMB_OF_EVERY_START bool has_instruction = false;
 
@@ -33,19 +45,25 @@ bool find_base(uint64_t& base) {
     return true;
 }
 
+// What is where FS leads may end before what we look for.
+bool is_there(uint64_t address, uint64_t word) {
+    return is_held() ? *reinterpret_cast<const volatile uint64_t*>(address) == word
+                     : is_word_there(address, word);
+}
+
 } // namespace
 
 void know_how_to_find_thread_data() {
     has_instruction = (getauxval(AT_HWCAP2) & may_read_base) != 0;
 }
 
-// The word at its begin is its own address, by the ABI; so far nothing is read by FS.
+// The word where FS leads is its own address, by the ABI. Nothing is read by FS: a compiler that takes the address of what is thread-local
+// may do so before all else.
 bool has_thread_data() {
-    uint64_t base = 0;
+    uint64_t base = 0, offset = 0;
     if (!find_base(base)) return true;
-    if (base == 0 || *reinterpret_cast<const volatile uint64_t*>(base) != base) return false;
-    volatile uint64_t* const there = &mark; // or the compiler would know
-    return *there == written_there;
+    __asm__("movq plumb_thread_mark@gottpoff(%%rip), %0" : "=r"(offset));
+    return base != 0 && is_there(base, base) && is_there(base + offset, written_there);
 }
 
 #else

@@ -281,7 +281,7 @@ bool KernelSource::take_page(Cpu& cpu) {
     /* What is missing of the start was so before its first page. */
     if (!is_of_start && is_behind_gap(cpu, page)) {
         if (!cpu.records.empty()) return false;
-        translator_.forget_texts(cpu.number);
+        translator_.forget_texts();
         if (page.has_missed())
             cpu.missed += page.missed_count();
         else

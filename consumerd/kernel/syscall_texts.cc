@@ -128,10 +128,6 @@ const TextsOfCall& TextsOfThreads::add(std::uint32_t cpu, std::uint32_t thread_i
     return kept.texts;
 }
 
-void TextsOfThreads::forget(std::uint32_t cpu) {
-    std::erase_if(texts_, [cpu](const auto& each) { return each.first >> cpu_shift == cpu; });
-}
-
 namespace {
 
 TextsOfCall whole(TextsOfCall texts) {

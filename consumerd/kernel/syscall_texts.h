@@ -109,17 +109,16 @@ public:
                            std::uint64_t timestamp);
     /* Takes them: of this call, or none. A thread may have been moved here since they were told. */
     TextsOfCall take(std::uint32_t cpu, std::uint32_t thread_id, std::uint32_t call, std::uint64_t timestamp);
-    /* Events of this CPU were lost: what was told before is of a call that may have been among them. */
-    void forget(std::uint32_t cpu);
+    /* Events were lost, of whichever CPU: what was told before may be of a call that was among them, and its thread may be elsewhere by now. */
+    void forget() { texts_.clear(); }
 
 private:
     struct Told {
         TextsOfCall texts;
         std::uint64_t last = 0;
     };
-    static constexpr unsigned cpu_shift = 32;
     static std::uint64_t place(std::uint32_t cpu, std::uint32_t thread_id) {
-        return std::uint64_t{cpu} << cpu_shift | thread_id;
+        return std::uint64_t{cpu} << 32 | thread_id;
     }
     bool may_be_of_one_call(const Told& told, std::uint64_t timestamp) const;
 

@@ -103,10 +103,10 @@ public:
         late_texts_.ask_for_losses(has_lost_events);
     }
 
-    /* Events of this CPU were lost behind the last page. */
-    void forget_texts(uint32_t cpu) {
-        texts_.forget(cpu);
-        late_texts_.forget(cpu);
+    /* Events were lost behind the last page. */
+    void forget_texts() {
+        texts_.forget();
+        late_texts_.forget();
     }
 
     std::vector<ThreadNote> take_notes() { return std::exchange(notes_, {}); }

@@ -262,15 +262,23 @@ NATIVE(void, free)(JNIEnv* jni, jclass class, jlong address) {
 
 JNIEXPORT jint JNICALL JNI_OnLoad(JavaVM* jvm, void* reserved) {
     (void)jvm, (void)reserved;
-    __atomic_add_fetch(&class_loaders, 1, __ATOMIC_SEQ_CST);
+    pthread_mutex_lock(&blocks_lock);
+    class_loaders++;
+    pthread_mutex_unlock(&blocks_lock);
     return JNI_VERSION_10;
 }
 
 JNIEXPORT void JNICALL JNI_OnUnload(JavaVM* jvm, void* reserved) {
     (void)jvm, (void)reserved;
-    if (__atomic_sub_fetch(&class_loaders, 1, __ATOMIC_SEQ_CST) != 0) return;
-    while (blocks != NULL)
-        free_block(blocks + 1);
+    pthread_mutex_lock(&blocks_lock);
+    union block* nobodys = --class_loaders == 0 ? blocks : NULL;
+    if (nobodys != NULL) blocks = NULL;
+    pthread_mutex_unlock(&blocks_lock);
+    while (nobodys != NULL) {
+        union block* const next = nobodys->next;
+        free(nobodys);
+        nobodys = next;
+    }
 }
 
 NATIVE(void, rest)(JNIEnv* jni, jclass class) {

@@ -73,13 +73,11 @@ static bool take_back(void) {
     return has_more;
 }
 
-uint32_t large_begun_around(const struct reader* reader, const struct ust_context* context) {
-    uint32_t count = 0;
+void large_know_next_of(const struct reader* reader, uintptr_t place, uintptr_t* next) {
     for (uint32_t i = 0; i < large_count; i++) {
         struct taken* const taken = __atomic_load_n(&large_records[i], __ATOMIC_ACQUIRE);
-        count += taken != NULL && owner_of(taken)->reader == reader && room_is_around(taken, context);
+        if (taken != NULL && owner_of(taken)->reader == reader) room_know_next(taken, place, next);
     }
-    return count;
 }
 
 struct taken* large_take(void) {

@@ -1,5 +1,6 @@
 #include "readers.h"
 
+#include "ask_kernel.h"
 #include "event.h"
 #include "large.h"
 #include "room.h"
@@ -13,6 +14,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 #define NESTED_USUALLY 8u
 
@@ -42,7 +44,9 @@ static void order(void) {
 #endif
 
 static void map_group(void* to) {
-    *(void**)to = mmap(NULL, sizeof(first_group), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const long at = ask_kernel(SYS_mmap, 0, sizeof(first_group), PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    *(void**)to = at < 0 && at >= -4095 ? MAP_FAILED : (void*)at;
 }
 
 static struct reader* new_group(struct reader** place) {
@@ -54,7 +58,7 @@ static struct reader* new_group(struct reader** place) {
     if (memory == MAP_FAILED) return NULL;
     if (__atomic_compare_exchange_n(place, &known, memory, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         return memory;
-    munmap(memory, sizeof(first_group));
+    ask_kernel(SYS_munmap, (long)memory, sizeof(first_group), 0, 0, 0, 0);
     return known;
 }
 
@@ -143,6 +147,7 @@ UST_EXPORT __attribute__((cold, noinline)) void lttng_ust_urcu_register(void) {
     if (lttng_ust_urcu_reader != NULL) return;
     if (place != NULL) {
         place->calls = 0;
+        place->taking = 0;
         place->thread_id = own_thread_id();
         __atomic_store_n(&place->process, own_process(), __ATOMIC_RELAXED);
         place->given_up_depth = 0;

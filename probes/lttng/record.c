@@ -55,7 +55,15 @@ __attribute__((cold, noinline)) static void lose(struct ust_context* context) {
 }
 
 static bool has_many_around(const struct reader* reader, const struct ust_context* context) {
-    return room_begun_around(reader, context) + large_begun_around(reader, context) >= ROOM_NESTED_MAX;
+    uintptr_t place = (uintptr_t)context;
+    for (uint32_t count = 0; count < ROOM_NESTED_MAX; count++) {
+        uintptr_t next = 0;
+        room_know_next_of(reader, place, &next);
+        large_know_next_of(reader, place, &next);
+        if (next == 0) return false;
+        place = next;
+    }
+    return true;
 }
 
 __attribute__((cold, noinline)) static bool is_too_deep(struct reader* reader,

@@ -50,6 +50,8 @@ static bool take_back_untold(struct reader* reader, const struct ust_context* co
 /* A look at a frame, which may not be there, is a system call: of who looked in vain, not each further one does. */
 bool room_take_back(struct reader* reader, const struct ust_context* context, uintptr_t interrupted) {
     enum { pause_max = 255 };
+    if (reader->used >> READER_UNITS != 0)
+        return false; /* it is all threads' that found no place, and has no room */
     const bool looks = reader->pause == 0;
     if (!looks) reader->pause--;
     bool has_more = take_back_untold(reader, context, interrupted);
@@ -63,12 +65,14 @@ bool room_take_back(struct reader* reader, const struct ust_context* context, ui
     return has_more;
 }
 
-uint32_t room_begun_around(const struct reader* reader, const struct ust_context* context) {
-    uint32_t count = 0;
+void room_know_next_of(const struct reader* reader, uintptr_t place, uintptr_t* next) {
     for (uint32_t unit = 0; unit < READER_UNITS; unit++)
-        count +=
-            reader->starts[unit] != 0 && room_is_around((const struct taken*)reader->units[unit], context);
-    return count;
+        if (reader->starts[unit] != 0) room_know_next((const struct taken*)reader->units[unit], place, next);
+}
+
+/* Who is not above has jumped out; or we are on another stack than he. */
+void room_keep_interrupted(struct reader* reader, uintptr_t before) {
+    __atomic_store_n(&reader->taking, is_on_alternate_stack() ? before : 0, __ATOMIC_RELAXED);
 }
 
 void room_forget(struct reader* reader) {
@@ -77,4 +81,5 @@ void room_forget(struct reader* reader) {
         reader->starts[unit] = 0;
     }
     reader->used = 0;
+    reader->taking = 0;
 }

@@ -133,17 +133,21 @@ static inline void room_give_back(struct taken* taken) {
 void room_forget(struct reader* reader);
 
 /*
- * A field's expression, or what copies it, may come by a tracepoint itself, and by that once more. LTTng goes five deep, and no deeper; else
- * where two expressions of an event do so there is no end. What is begun counts that lies above on this stack: what was left lies below.
+ * A field's expression, or what copies it, may come by a tracepoint itself, and by that once more: where several expressions of an event do so,
+ * there is no end in any useful time. So only so many are begun in each other (LTTng's go four deep). They lie above each other on one stack,
+ * not far from each other: what is begun on others' stacks, or was left, does not count.
  */
-#define ROOM_NESTED_MAX 8u
-#define ROOM_STACK_BYTES (256u << 10)
-static inline bool room_is_around(const struct taken* taken, const struct ust_context* context) {
-    return (uintptr_t)taken->context - (uintptr_t)context - sizeof(*context) < ROOM_STACK_BYTES;
+#define ROOM_NESTED_MAX 4u
+#define ROOM_FRAMES_APART (8u << 10)
+/* Whether the frame of a record that is begun is the next one above, as far as is known: `*next`, which becomes it; 0: none was found yet. */
+static inline void room_know_next(const struct taken* taken, uintptr_t place, uintptr_t* next) {
+    const uintptr_t frame = (uintptr_t)taken->context;
+    if (frame - place - sizeof(struct ust_context) < ROOM_FRAMES_APART && (*next == 0 || frame < *next))
+        *next = frame;
 }
 /* Of a thread's own records in its room; those who took more are in large.h. */
-uint32_t room_begun_around(const struct reader* reader, const struct ust_context* context);
-/* Whether so many units are in use that there may be as many. */
+void room_know_next_of(const struct reader* reader, uintptr_t place, uintptr_t* next);
+/* Whether so many units are in use that there may be as many; a reader without a room says so, too. */
 static inline bool room_may_be_nested(const struct reader* reader) {
     return reader->used >> (ROOM_NESTED_MAX - 1) != 0;
 }
@@ -155,11 +159,14 @@ static inline uintptr_t room_begin_to_take(struct reader* reader, const struct u
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     return before;
 }
+void room_keep_interrupted(struct reader* reader, uintptr_t before);
 static inline void room_end_to_take(struct reader* reader, const struct ust_context* context,
                                     uintptr_t before) {
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    /* Who is not above has jumped out, or is on another stack. */
-    __atomic_store_n(&reader->taking, before > (uintptr_t)context ? before : 0, __ATOMIC_RELAXED);
+    if (__builtin_expect(before == 0 || before > (uintptr_t)context, 1))
+        __atomic_store_n(&reader->taking, before, __ATOMIC_RELAXED);
+    else
+        room_keep_interrupted(reader, before);
 }
 
 /* Takes back what was left, if something was. `context`: of who needs room, `interrupted`: whom he has interrupted while that one took. */

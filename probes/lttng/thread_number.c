@@ -1,5 +1,7 @@
 #include "thread_number.h"
 
+#include "ask_kernel.h"
+
 #include <plumb/runtime.h>
 
 #include <dlfcn.h>
@@ -10,25 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* As the kernel answers, a negative number of an error among it. */
-#if defined(__x86_64__)
-static long ask_kernel(long number, long first, long second, long third) {
-    long answer;
-    __asm__ volatile("syscall"
-                     : "=a"(answer)
-                     : "a"(number), "D"(first), "S"(second), "d"(third)
-                     : "rcx", "r11", "memory");
-    return answer;
+static long own_process_id(void) {
+    return ask_kernel(SYS_getpid, 0, 0, 0, 0, 0, 0);
 }
-#else
-static long ask_kernel(long number, long first, long second, long third) {
-    const int error = errno;
-    long answer = syscall(number, first, second, third);
-    if (answer < 0) answer = -errno;
-    errno = error;
-    return answer;
-}
-#endif
 
 /* In a child of _Fork() or a raw clone() the numbers of its parent's threads are not those of here, and of none is it known whether it
  * is there. */
@@ -50,13 +36,13 @@ void become_another_process(void) {
 }
 
 bool is_no_thread(uint32_t thread_id) {
-    return ask_kernel(SYS_tgkill, ask_kernel(SYS_getpid, 0, 0, 0), thread_id, 0) == -ESRCH;
+    return ask_kernel(SYS_tgkill, own_process_id(), thread_id, 0, 0, 0, 0) == -ESRCH;
 }
 
 static void ask_for_thread(void* asked) {
     struct thread_question* const question = asked;
-    question->is_gone = question->process == process_called(ask_kernel(SYS_getpid, 0, 0, 0)) &&
-                        is_no_thread(question->thread_id);
+    question->is_gone =
+        question->process == process_called(own_process_id()) && is_no_thread(question->thread_id);
 }
 
 bool is_thread_gone(uint32_t its_process, uint32_t thread_id) {
@@ -66,7 +52,7 @@ bool is_thread_gone(uint32_t its_process, uint32_t thread_id) {
 }
 
 static void ask_for_process(void* to) {
-    *(uint32_t*)to = process_called(ask_kernel(SYS_getpid, 0, 0, 0));
+    *(uint32_t*)to = process_called(own_process_id());
 }
 
 uint32_t own_process(void) {
@@ -81,6 +67,7 @@ static clock_function clock_of;
 /* The C library's, whatever the program has by that name. Before this runs, it is the first of that name. */
 __attribute__((constructor(101))) static void find_clock(void) {
     *(void**)&clock_of = dlsym(RTLD_NEXT, "pthread_getcpuclockid");
+    if (clock_of == NULL) (void)dlerror(); /* or the program would hear of it */
 }
 
 /* The clock of a thread bears its number, in all C libraries. 0: another one does it in another way. */

@@ -57,7 +57,7 @@ _LAST = len(_words) - 1
 
 def is_on(level):
     """Whether somebody records what is logged at this level just now."""
-    return _words[min(max(_level(level) // 10 - 1, 0), _LAST)].value != 0
+    return _words[min(max(int(level) // 10 - 1, 0), _LAST)].value != 0
 
 
 def _text(value):
@@ -104,7 +104,7 @@ class Handler(logging.Handler):
 
     def handle(self, record):
         """As logging's own, which from Python 3.13 on can not do without a lock."""
-        if not is_on(record.levelno):
+        if not is_on(_level(record.levelno)):
             return False
         passed = self.filter(record)
         if passed:

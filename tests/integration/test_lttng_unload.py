@@ -46,7 +46,7 @@ class Unloaded(LttngProgramTest):
         for _ in range(5):
             begin = time.monotonic()
             self.record(PROGRAMS / "lttng_beginning", self.PLUGIN)
-            self.assertLess(time.monotonic() - begin, 8)
+            self.assertLess(time.monotonic() - begin, 30)  # they waited for each other for 40
             self.assertEqual(self.events(), {"beginning:a0": 1, "storm:name": 1})
 
     def test_a_thread_stands_still_in_another_provider(self):

@@ -156,15 +156,34 @@ TEST_F(LttngRoom, WhatWasNeverToldIsTakenBackIfNobodyIsAboutTo) {
     EXPECT_EQ(reader_->taking, 0U) << "who is below has jumped out";
 }
 
-TEST_F(LttngRoom, CountsWhatIsAround) {
+TEST_F(LttngRoom, KnowsWhatIsTheNextOneAround) {
     ust_context frames[5];
-    for (ust_context& frame : frames)
-        ASSERT_NE(take(frame, 100), nullptr);
-    EXPECT_EQ(room_begun_around(reader_, &frames[0]), 4U);
-    EXPECT_EQ(room_begun_around(reader_, &frames[3]), 1U);
-    EXPECT_EQ(room_begun_around(reader_, &frames[4]), 0U);
-    room_give_back(taken_of(&frames[2]));
-    EXPECT_EQ(room_begun_around(reader_, &frames[0]), 3U);
+    const auto place = [](const ust_context& frame) { return reinterpret_cast<std::uintptr_t>(&frame); };
+    for (const int order : {3, 0, 4, 1})
+        ASSERT_NE(take(frames[order], 100), nullptr);
+    const auto next_of = [&](const ust_context& frame) {
+        std::uintptr_t next = 0;
+        room_know_next_of(reader_, place(frame), &next);
+        return next;
+    };
+    EXPECT_EQ(next_of(frames[0]), place(frames[1]));
+    EXPECT_EQ(next_of(frames[2]), place(frames[3]));
+    EXPECT_EQ(next_of(frames[4]), 0U);
+    room_give_back(taken_of(&frames[3]));
+    EXPECT_EQ(next_of(frames[2]), place(frames[4]));
+    std::vector<unsigned char> far(ROOM_FRAMES_APART + 3 * sizeof(ust_context));
+    auto* const below = reinterpret_cast<ust_context*>(far.data());
+    auto* const above = reinterpret_cast<ust_context*>(far.data() + far.size()) - 1;
+    ASSERT_NE(take(*above, 100), nullptr);
+    EXPECT_EQ(next_of(*below), 0U) << "it is on another stack";
+    EXPECT_EQ(next_of(*(below + 1)), place(*above));
+}
+
+TEST_F(LttngRoom, WhoHasNoneIsGivenNone) {
+    ust_context asks;
+    reader_->used = UINT32_MAX;
+    EXPECT_FALSE(room_take_back(reader_, &asks, 0));
+    EXPECT_EQ(reader_->used, UINT32_MAX);
 }
 
 } // namespace
