@@ -176,7 +176,7 @@ TEST_F(LttngRoom, KnowsWhatIsTheNextOneAround) {
     auto* const above = reinterpret_cast<ust_context*>(far.data() + far.size()) - 1;
     ASSERT_NE(take(*above, 100), nullptr);
     EXPECT_EQ(next_of(*below), 0U) << "it is on another stack";
-    EXPECT_EQ(next_of(*(below + 1)), place(*above));
+    EXPECT_EQ(next_of(*(below + 2)), place(*above));
 }
 
 TEST_F(LttngRoom, WhoHasNoneIsGivenNone) {
