@@ -5,6 +5,7 @@
 #include "tests/support/claims.h"
 #include "tests/support/private_shm.h"
 #include "tests/support/stress_checker.h"
+#include "tests/support/subject.h"
 #include "tests/support/test_session.h"
 
 #include <gmock/gmock.h>
@@ -93,6 +94,37 @@ TEST(Processes, run_untraced_when_no_slot_is_free) {
     EXPECT_EQ(state.header().slots_refused, 1u);
     for (uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++)
         state.slot(i) = {};
+}
+
+// A child that finds no slot is nobody whom a rule for its parent names.
+TEST(Processes, that_are_forked_where_no_slot_is_free_have_rules_of_their_own) {
+    ASSERT_TRUE(has_private_shm());
+    for (const bool has_rule_for_all : {false, true}) {
+        TestState state;
+        TestChannel channel;
+        Subject parent({"poll"});
+        TestRule rule{"subject:*"};
+        if (!has_rule_for_all) {
+            rule.who = PLUMB_WHO_PROCESS;
+            rule.who_id = parent.id();
+        }
+        const uint64_t generation = state.set(0, channel.cookie(), {rule});
+        state.signal_all(generation);
+        ASSERT_THAT(state.wait(generation), testing::IsEmpty());
+        for (uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++)
+            if (state.slot(i).claim == 0) state.slot(i).claim = claim_here(static_cast<uint32_t>(getpid()));
+        const auto before = channel.write_positions();
+        const uint32_t refused = state.header().slots_refused;
+        const int child = std::stoi(parent.ask("fork"));
+        for (int tries = 0; tries < 100 && channel.write_positions() == before; tries++)
+            usleep(10'000);
+        EXPECT_EQ(state.header().slots_refused, refused + 1);
+        EXPECT_EQ(channel.write_positions() != before, has_rule_for_all);
+        kill(child, SIGKILL);
+        for (uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++)
+            state.slot(i) = {};
+        state.remove(0);
+    }
 }
 
 // Each child of the storm traces some events with its own writer number, then ends in its own way.

@@ -96,6 +96,13 @@ public:
     void put(std::size_t at, const Value& value) {
         std::memcpy(bytes_.data() + at, &value, sizeof(value));
     }
+    /* Where it lies. */
+    std::size_t append(const std::string& content) {
+        const std::size_t at = bytes_.size();
+        bytes_.resize(at + content.size());
+        std::memcpy(bytes_.data() + at, content.data(), content.size());
+        return at;
+    }
     std::span<const std::byte> bytes() {
         put(0, header);
         std::memcpy(bytes_.data() + sizeof(header), segments.data(), segments.size() * sizeof(Elf64_Phdr));
@@ -251,6 +258,18 @@ TEST_F(ElfFileTest, SectionsAreFoundByTheNamesThatTheyHaveInMemory) {
     EXPECT_EQ(file.section_name(last), "");
     last.sh_name = 36;
     EXPECT_EQ(file.section_name(last), "");
+}
+
+/* A damaged file may have a million of them, each with a name that takes all that there is. */
+TEST_F(ElfFileTest, OfALongNameThereIsItsBeginning) {
+    constexpr std::size_t long_bytes = 5000, kept_bytes = 1024;
+    sections[names].sh_offset = append(std::string("\0.text", 6) + std::string(long_bytes, 'x'));
+    sections[names].sh_size = 6 + long_bytes;
+    const ElfFile file = read();
+    EXPECT_EQ(file.section_name(file.sections()[text]),
+              (".text" + std::string(long_bytes, 'x')).substr(0, kept_bytes));
+    EXPECT_EQ(file.section(".text"), nullptr);
+    EXPECT_EQ(file.section(".text" + std::string(long_bytes, 'x')), &file.sections()[text]);
 }
 
 TEST_F(ElfFileTest, TheBytesOfASectionAreAllOfThemOrNone) {
