@@ -73,10 +73,10 @@ static bool take_back(void) {
     return has_more;
 }
 
-void large_know_next_of(const struct reader* reader, uintptr_t place, uintptr_t* next) {
+void large_know_all_around(const struct reader* reader, struct around* around) {
     for (uint32_t i = 0; i < large_count; i++) {
         struct taken* const taken = __atomic_load_n(&large_records[i], __ATOMIC_ACQUIRE);
-        if (taken != NULL && owner_of(taken)->reader == reader) room_know_next(taken, place, next);
+        if (taken != NULL && owner_of(taken)->reader == reader) room_know_around(taken, around);
     }
 }
 
@@ -87,11 +87,12 @@ struct taken* large_take(void) {
     return (struct taken*)(scratch + LARGE_RECORD_AT);
 }
 
-void large_begin(struct taken* taken, struct ust_context* context) {
+void large_begin(struct taken* taken, struct ust_context* context, uintptr_t place) {
     const uintptr_t own = room_own(taken, __atomic_add_fetch(&last_tag, 1, __ATOMIC_RELAXED));
     taken->own = own;
     taken->context = context;
     taken->start = 0;
+    taken->place = place;
     *owner_of(taken) = (struct large_owner){lttng_ust_urcu_reader, own_thread_id(), own_process()};
     context->own = (void*)own;
     remember(taken);

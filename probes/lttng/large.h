@@ -21,9 +21,9 @@ struct large_owner {
 
 /* Where the record stands in one; NULL: there is none. */
 struct taken* large_take(void);
-void large_begin(struct taken* taken, struct ust_context* context);
-/* Of this thread's, as room_know_next_of(). */
-void large_know_next_of(const struct reader* reader, uintptr_t place, uintptr_t* next);
+void large_begin(struct taken* taken, struct ust_context* context, uintptr_t place);
+/* Of this thread's, as room_know_all_around(). */
+void large_know_all_around(const struct reader* reader, struct around* around);
 void large_give_back(struct taken* taken);
 /* In a forked child: there are no other threads but those that were begun there, in a process that was called so by then; 0: there are none
  * of those. */

@@ -24,7 +24,7 @@ _Static_assert(sizeof(struct reader) == READER_BYTES, "a reader is a page");
 static struct reader first_group[GROUP_READERS] __attribute__((aligned(4096)));
 struct reader* reader_groups[GROUP_COUNT] = {first_group};
 /* For all who found none: they have no room, and nobody waits for them. */
-static struct reader nobody = {.used = UINT32_MAX};
+static struct reader nobody = {.room = UINT32_MAX};
 
 UST_EXPORT __thread struct reader* lttng_ust_urcu_reader;
 
@@ -147,7 +147,6 @@ UST_EXPORT __attribute__((cold, noinline)) void lttng_ust_urcu_register(void) {
     if (lttng_ust_urcu_reader != NULL) return;
     if (place != NULL) {
         place->calls = 0;
-        place->taking = 0;
         place->thread_id = own_thread_id();
         __atomic_store_n(&place->process, own_process(), __ATOMIC_RELAXED);
         place->given_up_depth = 0;

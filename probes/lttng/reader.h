@@ -33,21 +33,19 @@
 
 struct reader {
     unsigned long calls;
-    uintptr_t owner;                 /* the thread, as pthread_self() calls it; 0: free */
-    uint32_t used;                   /* units of the room, a bit each (room.h) */
-    uint32_t thread_id;              /* 0: it is not known */
+    uintptr_t owner; /* the thread, as pthread_self() calls it; 0: free */
+    uint64_t
+        room; /* in the lower half units that are used, a bit each; above it the tag of who began last to take some (room.h) */
     uintptr_t frames[READER_LEVELS]; /* a place on the stack below which the tracepoint runs; 0: not known */
     const void* led_to[READER_LEVELS]; /* the probes of an event; NULL: not known */
     uint32_t given_up_age;             /* of the one that nobody waits for any more, and how deep it was; */
     uint32_t given_up_depth;           /* 0: none */
-    uint64_t starts
-        [READER_UNITS]; /* of the record that begins there; 0: none does, or not all of it is there yet */
-    uintptr_t
-        taking; /* the frame of who has taken units, or is about to, and not told yet which record they are; 0: nobody */
-    uint32_t tag;        /* of the last one */
-    uint32_t process;    /* in which the thread has its number; 0: not known */
-    uint8_t pause;       /* how often nobody looks for what was left there, */
-    uint8_t pause_after; /* and behind the next look */
+    uint64_t
+        starts[READER_UNITS]; /* of the record that begins there, or will, if its units are used; 0: none */
+    uint32_t thread_id;       /* 0: it is not known */
+    uint32_t process;         /* in which the thread has that number; 0: not known */
+    uint8_t pause;            /* how often nobody looks for what was left there, */
+    uint8_t pause_after;      /* and behind the next look */
     unsigned char units[READER_UNITS][READER_UNIT_BYTES] __attribute__((aligned(READER_UNIT_BYTES)));
 };
 

@@ -20,11 +20,11 @@
 /* A record that is being put together; its payload stands behind it. */
 struct record {
     struct taken taken;
+    int32_t end_at; /* where its payload's room ends, from here: that of a large one is before it */
     bool is_cut;
     struct traced_event* traced;
     const struct step* step; /* of the next write */
     unsigned char* at;
-    unsigned char* end;
     unsigned char payload[] __attribute__((aligned(16)));
 };
 
@@ -40,12 +40,16 @@ static inline struct record* record_of(const struct ust_context* context) {
     return (struct record*)taken_of(context);
 }
 
+static int32_t end_at(const struct record* record, const unsigned char* end) {
+    return (int32_t)(end - (const unsigned char*)record);
+}
+
 static void begin(struct record* record, struct traced_event* traced, unsigned char* payload,
                   uint64_t room_bytes) {
     record->traced = traced;
     record->step = traced->steps;
     record->at = payload;
-    record->end = payload + room_bytes;
+    record->end_at = end_at(record, payload + room_bytes);
     record->is_cut = traced->is_cut;
 }
 
@@ -54,33 +58,34 @@ __attribute__((cold, noinline)) static void lose(struct ust_context* context) {
     forget_level(own_reader(), (uintptr_t)context);
 }
 
-static bool has_many_around(const struct reader* reader, const struct ust_context* context) {
-    uintptr_t place = (uintptr_t)context;
-    for (uint32_t count = 0; count < ROOM_NESTED_MAX; count++) {
-        uintptr_t next = 0;
-        room_know_next_of(reader, place, &next);
-        large_know_next_of(reader, place, &next);
-        if (next == 0) return false;
-        place = next;
+static bool has_many_around(struct reader* reader, uintptr_t place) {
+    for (uint32_t near = 0; near < ROOM_NESTED_MAX; near++) {
+        struct around around = {place, 0, 0};
+        room_know_all_around(reader, &around);
+        large_know_all_around(reader, &around);
+        if (around.count >= ROOM_ABOVE_MAX) return true;
+        if (around.next == 0) return false;
+        place = around.next;
     }
     return true;
 }
 
 __attribute__((cold, noinline)) static bool is_too_deep(struct reader* reader,
-                                                        const struct ust_context* context) {
-    if (!has_many_around(reader, context)) return false;
-    room_take_back(reader, context, reader->taking);
-    return has_many_around(reader, context);
+                                                        const struct ust_context* context, uintptr_t place) {
+    if (!has_many_around(reader, place)) return false;
+    room_take_back(reader, context);
+    return has_many_around(reader, place);
 }
 
-__attribute__((cold, noinline)) static int reserve_large(struct ust_context* context) {
-    struct record* const record = is_too_deep(own_reader(), context) ? NULL : (struct record*)large_take();
+__attribute__((cold, noinline)) static int reserve_large(struct ust_context* context, uintptr_t place) {
+    struct record* const record =
+        is_too_deep(own_reader(), context, place) ? NULL : (struct record*)large_take();
     if (record == NULL) {
         lose(context);
         return -1;
     }
     begin(record, traced_of(context), large_payload(&record->taken), LARGE_ROOM_BYTES);
-    large_begin(&record->taken, context);
+    large_begin(&record->taken, context, place);
     return 0;
 }
 
@@ -88,27 +93,25 @@ static int reserve(struct ust_context* context) {
     struct traced_event* const traced = traced_of(context);
     if (__builtin_expect(__atomic_load_n(&traced->event.enabled, __ATOMIC_RELAXED) == 0, 0)) return -1;
     struct reader* const reader = own_reader();
+    const uintptr_t place = (uintptr_t)__builtin_dwarf_cfa();
     know_level(reader, traced, (uintptr_t)context);
     const uint64_t room_bytes = (context->data_bytes + traced->more_bytes + 15) & ~15ull;
     const uint64_t bytes = sizeof(struct record) + room_bytes + SLACK_BYTES;
     if (__builtin_expect(context->data_bytes > READER_ROOM_BYTES || bytes > READER_ROOM_BYTES, 0))
-        return reserve_large(context);
-    if (__builtin_expect(room_may_be_nested(reader), 0) && is_too_deep(reader, context)) {
+        return reserve_large(context, place);
+    if (__builtin_expect(room_may_be_nested(reader), 0) && is_too_deep(reader, context, place)) {
         lose(context);
         return -1;
     }
-    const uintptr_t interrupted = room_begin_to_take(reader, context);
-    uint32_t units = room_take(reader, bytes);
-    if (__builtin_expect(units == 0, 0) && room_take_back(reader, context, interrupted))
-        units = room_take(reader, bytes);
-    if (__builtin_expect(units != 0, 1)) {
-        struct record* const record = (struct record*)room_at(reader, units);
-        begin(record, traced, record->payload, room_bytes);
-        room_begin(reader, &record->taken, units, context);
-        room_tell(reader, &record->taken);
-    }
-    room_end_to_take(reader, context, interrupted);
-    return __builtin_expect(units != 0, 1) ? 0 : reserve_large(context);
+    uint64_t start = room_take(reader, bytes, context);
+    if (__builtin_expect(start == 0, 0) && room_take_back(reader, context))
+        start = room_take(reader, bytes, context);
+    if (__builtin_expect(start == 0, 0)) return reserve_large(context, place);
+    struct record* const record = (struct record*)room_of_start(reader, start);
+    begin(record, traced, record->payload, room_bytes);
+    room_begin(&record->taken, start, context, place);
+    room_tell(reader, &record->taken);
+    return 0;
 }
 
 static bool is_large(const struct record* record) {
@@ -157,7 +160,7 @@ static void commit(struct ust_context* context) {
 }
 
 static uint64_t room_of(const struct record* record) {
-    return (uint64_t)(record->end - record->at);
+    return (uint64_t)((const unsigned char*)record + record->end_at - record->at);
 }
 
 /*
@@ -172,10 +175,11 @@ __attribute__((cold, noinline)) static struct record* make_large(struct record* 
     *large = *record;
     memcpy(payload, record->payload, bytes);
     large->at = payload + bytes;
-    large->end = payload + LARGE_ROOM_BYTES;
+    large->end_at = end_at(large, payload + LARGE_ROOM_BYTES);
     struct ust_context* const context = record->taken.context;
+    const uintptr_t place = record->taken.place;
     room_give_back(&record->taken);
-    large_begin(&large->taken, context);
+    large_begin(&large->taken, context, place);
     return large;
 }
 

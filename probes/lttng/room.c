@@ -10,51 +10,71 @@ uint32_t room_find(uint32_t used, uint32_t count) {
     return starts != 0 ? (uint32_t)__builtin_ctz(starts) : READER_UNITS;
 }
 
+static bool is_told(uint64_t start) {
+    return start != 0 && (start & ROOM_CLAIMED) == 0;
+}
+
 /* Of two frames at one place the later one is there. */
 static bool overlap(const struct ust_context* one, const struct ust_context* other) {
     return (uintptr_t)one - (uintptr_t)other + sizeof(*one) - 1 < 2 * sizeof(*one) - 1;
 }
 
-static bool was_left(const struct taken* taken, const struct ust_context* context, bool looks) {
-    struct ust_context* const begun = taken->context;
-    return overlap(begun, context) || (looks && !plumb_is_word_there(&begun->own, taken->own));
+/* Whether the frame in which `own` stood is not there any more, as far as is known without a look at it, or by one. */
+static bool was_left(const struct ust_context* begun, uintptr_t own, const struct ust_context* context,
+                     bool looks) {
+    return overlap(begun, context) || (looks && !plumb_is_word_there((void* const*)&begun->own, own));
 }
 
 /* If another one begins there by the time at which it has been judged, that is seen in the word. */
 static bool take_back_one(struct reader* reader, uint32_t unit, const struct ust_context* context,
                           bool looks) {
     const uint64_t start = __atomic_load_n(&reader->starts[unit], __ATOMIC_ACQUIRE);
-    if (start == 0) return false;
-    struct taken* const taken = (struct taken*)reader->units[unit];
-    if ((start & ROOM_ENDED) == 0 && !was_left(taken, context, looks)) return false;
-    if (!room_end(&reader->starts[unit], start)) return false;
+    if (!is_told(start)) return false;
+    struct taken* const taken = room_at(reader, unit);
+    if ((start & ROOM_ENDED) == 0 && !was_left(taken->context, taken->own, context, looks)) return false;
+    if (!room_exchange(&reader->starts[unit], start, 0)) return false;
     taken->own = 0;
-    room_clear(&reader->used, ROOM_UNITS_OF(start));
+    room_clear(reader, ROOM_UNITS_OF(start));
     return true;
 }
 
-/* Of who has jumped out before it was told which record they are. */
-static bool take_back_untold(struct reader* reader, const struct ust_context* context,
-                             uintptr_t interrupted) {
+static uint32_t told_units(const struct reader* reader) {
     uint32_t told = 0;
-    const uint32_t used = __atomic_load_n(&reader->used, __ATOMIC_RELAXED);
-    for (uint32_t unit = 0; unit < READER_UNITS; unit++)
-        told |= ROOM_UNITS_OF(__atomic_load_n(&reader->starts[unit], __ATOMIC_RELAXED));
-    const uint32_t untold = used & ~told & ((1u << READER_UNITS) - 1);
-    if (untold == 0 || interrupted > (uintptr_t)context) return false;
-    if (interrupted != 0 && is_on_alternate_stack()) return false;
-    room_clear(&reader->used, untold);
-    return true;
+    for (uint32_t unit = 0; unit < READER_UNITS; unit++) {
+        const uint64_t start = __atomic_load_n(&reader->starts[unit], __ATOMIC_RELAXED);
+        if (is_told(start)) told |= ROOM_UNITS_OF(start);
+    }
+    return told;
+}
+
+/*
+ * Of who has jumped out when he had units, and before it was told which record they are. Those who are interrupted there go on with what they
+ * have: it is known by their frames who they are, and if anybody takes units meanwhile, nothing is taken back.
+ */
+static bool take_back_untold(struct reader* reader, const struct ust_context* context, bool looks) {
+    const uint64_t known = __atomic_load_n(&reader->room, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    uint32_t untold = (uint32_t)known & ~told_units(reader), left = 0;
+    while (untold != 0) {
+        const uint32_t first = (uint32_t)__builtin_ctz(untold);
+        const uint64_t claim = __atomic_load_n(&reader->starts[first], __ATOMIC_RELAXED);
+        if ((claim & ROOM_CLAIMED) == 0) return false; /* he has told it by now */
+        const uint32_t units = ((1u << (claim >> 58 & 31)) - 1) << first;
+        const struct ust_context* const begun =
+            (const struct ust_context*)(uintptr_t)((claim & ((1ull << 44) - 1)) << 3);
+        if (was_left(begun, room_own(room_at(reader, first), claim >> 44), context, looks)) left |= units;
+        untold &= ~units;
+    }
+    return left != 0 && room_exchange(&reader->room, known, known & ~(uint64_t)left);
 }
 
 /* A look at a frame, which may not be there, is a system call: of who looked in vain, not each further one does. */
-bool room_take_back(struct reader* reader, const struct ust_context* context, uintptr_t interrupted) {
+bool room_take_back(struct reader* reader, const struct ust_context* context) {
     enum { pause_max = 255 };
-    if (reader->used >> READER_UNITS != 0)
-        return false; /* it is all threads' that found no place, and has no room */
+    if (room_is_nobodys(reader)) return false;
     const bool looks = reader->pause == 0;
     if (!looks) reader->pause--;
-    bool has_more = take_back_untold(reader, context, interrupted);
+    bool has_more = take_back_untold(reader, context, looks);
     for (uint32_t unit = 0; unit < READER_UNITS; unit++)
         has_more |= take_back_one(reader, unit, context, looks);
     if (looks) {
@@ -65,21 +85,15 @@ bool room_take_back(struct reader* reader, const struct ust_context* context, ui
     return has_more;
 }
 
-void room_know_next_of(const struct reader* reader, uintptr_t place, uintptr_t* next) {
+void room_know_all_around(struct reader* reader, struct around* around) {
     for (uint32_t unit = 0; unit < READER_UNITS; unit++)
-        if (reader->starts[unit] != 0) room_know_next((const struct taken*)reader->units[unit], place, next);
-}
-
-/* Who is not above has jumped out; or we are on another stack than he. */
-void room_keep_interrupted(struct reader* reader, uintptr_t before) {
-    __atomic_store_n(&reader->taking, is_on_alternate_stack() ? before : 0, __ATOMIC_RELAXED);
+        if (is_told(reader->starts[unit])) room_know_around(room_at(reader, unit), around);
 }
 
 void room_forget(struct reader* reader) {
     for (uint32_t unit = 0; unit < READER_UNITS; unit++) {
-        if (reader->starts[unit] != 0) ((struct taken*)reader->units[unit])->own = 0;
+        if (is_told(reader->starts[unit])) room_at(reader, unit)->own = 0;
         reader->starts[unit] = 0;
     }
-    reader->used = 0;
-    reader->taking = 0;
+    room_clear(reader, (1u << READER_UNITS) - 1);
 }

@@ -51,7 +51,7 @@ class Limits(LttngProgramTest):
     def test_in_each_other_without_an_end(self):
         """LTTng goes four deep; where each comes by the next one twice, and nobody said stop, there would be 2^270."""
         for program in ("lttng_limits", "lttng_limits_lgpl"):
-            for kind in ("small", "large", "numbers"):
+            for kind in ("small", "large", "numbers", "far"):
                 with self.subTest(program, kind=kind):
                     recorded = self.check("around", kind, is_whole=False, program=program)
                     self.assertGreaterEqual(recorded, 15)

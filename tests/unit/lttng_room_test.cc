@@ -14,10 +14,6 @@ extern "C" {
 
 __thread struct reader* lttng_ust_urcu_reader;
 extern "C" void lttng_ust_urcu_register() {}
-static bool is_on_other_stack = false;
-extern "C" bool is_on_alternate_stack() {
-    return is_on_other_stack;
-}
 
 namespace {
 
@@ -34,13 +30,15 @@ protected:
     }
 
     taken* take(ust_context& context, std::uint64_t bytes) {
-        const std::uint32_t units = room_take(reader_, bytes);
-        if (units == 0) return nullptr;
-        taken* const record = room_at(reader_, units);
-        room_begin(reader_, record, units, &context);
+        const std::uint64_t start = room_take(reader_, bytes, &context);
+        if (start == 0) return nullptr;
+        taken* const record = room_of_start(reader_, start);
+        room_begin(record, start, &context, place(context));
         room_tell(reader_, record);
         return record;
     }
+    static std::uintptr_t place(const ust_context& frame) { return reinterpret_cast<std::uintptr_t>(&frame); }
+    std::uint32_t used() const { return room_used(reader_); }
 
     reader* reader_ = nullptr;
 };
@@ -64,22 +62,23 @@ TEST_F(LttngRoom, IsTakenInAnyOrder) {
             EXPECT_EQ(taken_of(place), record);
             all |= ROOM_UNITS_OF(record->start);
         }
-        ASSERT_EQ(reader_->used, all);
+        ASSERT_EQ(used(), all);
     }
     for (const auto& [place, record] : held)
         room_give_back(record);
-    EXPECT_EQ(reader_->used, 0U);
+    EXPECT_EQ(used(), 0U);
 }
 
 TEST_F(LttngRoom, IsFullWhereNoSoManyAreSideBySide) {
     ust_context contexts[READER_UNITS] = {};
     for (ust_context& context : contexts)
         ASSERT_NE(take(context, READER_UNIT_BYTES), nullptr);
-    EXPECT_EQ(room_take(reader_, 1), 0U);
+    ust_context asks;
+    EXPECT_EQ(room_take(reader_, 1, &asks), 0U);
     for (unsigned i = 0; i < READER_UNITS; i += 2)
         room_give_back(taken_of(&contexts[i]));
-    EXPECT_EQ(room_take(reader_, READER_UNIT_BYTES + 1), 0U);
-    EXPECT_NE(room_take(reader_, READER_UNIT_BYTES), 0U);
+    EXPECT_EQ(room_take(reader_, READER_UNIT_BYTES + 1, &asks), 0U);
+    EXPECT_NE(room_take(reader_, READER_UNIT_BYTES, &asks), 0U);
 }
 
 TEST_F(LttngRoom, WhatWasLeftIsTakenBack) {
@@ -88,21 +87,21 @@ TEST_F(LttngRoom, WhatWasLeftIsTakenBack) {
     taken* const lives = take(alive, 1000);
     ASSERT_NE(lives, nullptr);
     const std::uint32_t units = ROOM_UNITS_OF(lives->start);
-    EXPECT_FALSE(room_take_back(reader_, &asks, 0)); // as far as can be known
+    EXPECT_FALSE(room_take_back(reader_, &asks)); // as far as can be known
     left.own = nullptr;
     reader_->pause = 0;
-    EXPECT_TRUE(room_take_back(reader_, &asks, 0));
-    EXPECT_EQ(reader_->used, units);
+    EXPECT_TRUE(room_take_back(reader_, &asks));
+    EXPECT_EQ(used(), units);
     room_give_back(lives);
-    EXPECT_EQ(reader_->used, 0U);
+    EXPECT_EQ(used(), 0U);
 }
 
 TEST_F(LttngRoom, AFrameThatIsInAnothersPlaceMeansThatThatIsGone) {
     ust_context context;
     ASSERT_NE(take(context, 1000), nullptr);
     reader_->pause = 1; // without a look
-    EXPECT_TRUE(room_take_back(reader_, &context, 0));
-    EXPECT_EQ(reader_->used, 0U);
+    EXPECT_TRUE(room_take_back(reader_, &context));
+    EXPECT_EQ(used(), 0U);
 }
 
 TEST_F(LttngRoom, WhatEndsInAnotherThreadIsTakenBack) {
@@ -112,12 +111,12 @@ TEST_F(LttngRoom, WhatEndsInAnotherThreadIsTakenBack) {
     lttng_ust_urcu_reader = nullptr;
     room_give_back(record);
     EXPECT_EQ(taken_of(&context), nullptr);
-    EXPECT_NE(reader_->used, 0U);
+    EXPECT_NE(used(), 0U);
     lttng_ust_urcu_reader = reader_;
     reader_->pause = 1; // without a look
     ust_context asks;
-    EXPECT_TRUE(room_take_back(reader_, &asks, 0));
-    EXPECT_EQ(reader_->used, 0U);
+    EXPECT_TRUE(room_take_back(reader_, &asks));
+    EXPECT_EQ(used(), 0U);
 }
 
 TEST_F(LttngRoom, WhoseFrameIsPutBackFindsThatItsPlaceIsAnothers) {
@@ -125,65 +124,73 @@ TEST_F(LttngRoom, WhoseFrameIsPutBackFindsThatItsPlaceIsAnothers) {
     ASSERT_NE(take(context, READER_ROOM_BYTES), nullptr);
     const ust_context copied = context;
     context.own = nullptr;
-    ASSERT_TRUE(room_take_back(reader_, &other, 0));
+    ASSERT_TRUE(room_take_back(reader_, &other));
     ASSERT_NE(take(other, READER_ROOM_BYTES), nullptr);
     context = copied;
     EXPECT_EQ(taken_of(&context), nullptr);
     EXPECT_NE(taken_of(&other), nullptr);
 }
 
-/* A handler has come between, and jumped out. */
-TEST_F(LttngRoom, WhatWasNeverToldIsTakenBackIfNobodyIsAboutTo) {
-    ust_context frames[3]; /* from below */
-    const auto place = [](const ust_context& frame) { return reinterpret_cast<std::uintptr_t>(&frame); };
-    ASSERT_NE(room_take(reader_, READER_ROOM_BYTES), 0U);
-    EXPECT_FALSE(room_take_back(reader_, &frames[1], place(frames[2]))) << "he goes on";
-    is_on_other_stack = true;
-    EXPECT_FALSE(room_take_back(reader_, &frames[1], place(frames[0]))) << "who is above is not known";
-    is_on_other_stack = false;
-    EXPECT_TRUE(room_take_back(reader_, &frames[1], place(frames[0])));
-    EXPECT_EQ(reader_->used, 0U);
-    ASSERT_NE(room_take(reader_, READER_ROOM_BYTES), 0U);
-    EXPECT_TRUE(room_take_back(reader_, &frames[1], 0));
-    EXPECT_EQ(reader_->used, 0U);
-    const std::uintptr_t nobody = room_begin_to_take(reader_, &frames[1]);
-    const std::uintptr_t interrupted = room_begin_to_take(reader_, &frames[0]);
-    EXPECT_EQ(std::make_pair(nobody, interrupted), std::make_pair(std::uintptr_t{0}, place(frames[1])));
-    room_end_to_take(reader_, &frames[0], interrupted);
-    EXPECT_EQ(reader_->taking, place(frames[1]));
-    EXPECT_EQ(room_begin_to_take(reader_, &frames[2]), place(frames[1]));
-    room_end_to_take(reader_, &frames[2], place(frames[1]));
-    EXPECT_EQ(reader_->taking, 0U) << "who is below has jumped out";
+/* A handler has come between, and jumped out; or lets somebody else go on, who lies anywhere. */
+TEST_F(LttngRoom, WhatWasNeverToldIsTakenBackWhereItsFrameIsGone) {
+    ust_context frames[3];
+    ASSERT_NE(room_take(reader_, 10 * READER_UNIT_BYTES, &frames[1]), 0U);
+    ASSERT_NE(room_take(reader_, 15 * READER_UNIT_BYTES, &frames[2]), 0U);
+    const std::uint32_t all = used();
+    EXPECT_FALSE(room_take_back(reader_, &frames[0])) << "they go on";
+    EXPECT_EQ(used(), all);
+    frames[1].own = nullptr;
+    EXPECT_FALSE(room_take_back(reader_, &frames[0])) << "without a look";
+    reader_->pause = 0;
+    EXPECT_TRUE(room_take_back(reader_, &frames[0]));
+    EXPECT_EQ(used(), all & (all << 10));
+    reader_->pause = 1;
+    EXPECT_TRUE(room_take_back(reader_, &frames[2])) << "who stands where another one stood";
+    EXPECT_EQ(used(), 0U);
 }
 
-TEST_F(LttngRoom, KnowsWhatIsTheNextOneAround) {
+/* Whoever has begun to take units since, and whatever became of him. */
+TEST_F(LttngRoom, WhoWasInterruptedFindsThatAnotherHasBegun) {
+    ust_context interrupted, other;
+    const std::uint64_t known = room_begin_to_take(reader_);
+    taken* const record = take(other, 100);
+    ASSERT_NE(record, nullptr);
+    EXPECT_FALSE(room_exchange(&reader_->room, known, known | 1));
+    room_give_back(record);
+    EXPECT_EQ(used(), 0U);
+    EXPECT_FALSE(room_exchange(&reader_->room, known, known | 1));
+    EXPECT_NE(take(interrupted, 100), nullptr);
+}
+
+TEST_F(LttngRoom, KnowsWhatIsAround) {
     ust_context frames[5];
-    const auto place = [](const ust_context& frame) { return reinterpret_cast<std::uintptr_t>(&frame); };
     for (const int order : {3, 0, 4, 1})
         ASSERT_NE(take(frames[order], 100), nullptr);
-    const auto next_of = [&](const ust_context& frame) {
-        std::uintptr_t next = 0;
-        room_know_next_of(reader_, place(frame), &next);
-        return next;
+    const auto around = [&](const ust_context& frame) {
+        struct around found = {place(frame), 0, 0};
+        room_know_all_around(reader_, &found);
+        return std::make_pair(found.next, found.count);
     };
-    EXPECT_EQ(next_of(frames[0]), place(frames[1]));
-    EXPECT_EQ(next_of(frames[2]), place(frames[3]));
-    EXPECT_EQ(next_of(frames[4]), 0U);
+    EXPECT_EQ(around(frames[0]), std::make_pair(place(frames[1]), 3U));
+    EXPECT_EQ(around(frames[2]), std::make_pair(place(frames[3]), 2U));
+    EXPECT_EQ(around(frames[4]), std::make_pair(std::uintptr_t{0}, 0U));
     room_give_back(taken_of(&frames[3]));
-    EXPECT_EQ(next_of(frames[2]), place(frames[4]));
+    EXPECT_EQ(around(frames[2]), std::make_pair(place(frames[4]), 1U));
     std::vector<unsigned char> far(ROOM_FRAMES_APART + 3 * sizeof(ust_context));
     auto* const below = reinterpret_cast<ust_context*>(far.data());
     auto* const above = reinterpret_cast<ust_context*>(far.data() + far.size()) - 1;
     ASSERT_NE(take(*above, 100), nullptr);
-    EXPECT_EQ(next_of(*below), 0U) << "it is on another stack";
-    EXPECT_EQ(next_of(*(below + 2)), place(*above));
+    const auto others = around(frames[0]).second - (place(*above) > place(frames[0]));
+    EXPECT_EQ(around(*below).first, 0U) << "it is far";
+    EXPECT_EQ(around(*below).second, 1U + (place(frames[0]) > place(*below)) * (others + 1));
+    EXPECT_EQ(around(*(below + 3)).first, place(*above));
 }
 
 TEST_F(LttngRoom, WhoHasNoneIsGivenNone) {
     ust_context asks;
-    reader_->used = UINT32_MAX;
-    EXPECT_FALSE(room_take_back(reader_, &asks, 0));
-    EXPECT_EQ(reader_->used, UINT32_MAX);
+    reader_->room = UINT32_MAX;
+    EXPECT_FALSE(room_take_back(reader_, &asks));
+    EXPECT_EQ(used(), UINT32_MAX);
 }
 
 } // namespace

@@ -6,7 +6,8 @@
  *   left                           jumps out of the middle of large ones
  *   at_once                        hundreds of threads are in the middle of a large one at the same time
  *   no_memory                      many threads whose first one comes when there is no more address space
- *   around large|small|numbers         in a thread of 64 KiB: what an expression of the event calls traces it as well, twice
+ *   around large|small|numbers|far     in a thread of 64 KiB: what an expression of the event calls traces it as well, twice; the last with
+ *                                      much on the stack in between
  *   own_calls                      has functions of the C library of its own, and traces them
  *
  * Says how many events it has begun to trace, and how many it has left.
@@ -100,10 +101,17 @@ static void trace_twice(void) {
     trace_again(length_inside);
 }
 
+static void trace_twice_from_afar(void) {
+    volatile char much[9000];
+    much[0] = 1;
+    trace_twice();
+    much[sizeof(much) - 1] = much[0];
+}
+
 static void* trace_around(void* kind) {
     if (strcmp(kind, "large") == 0) length_inside = LARGE_BYTES;
     if (strcmp(kind, "numbers") == 0) trace_again = trace_numbers;
-    elsewhere = trace_twice;
+    elsewhere = strcmp(kind, "far") == 0 ? trace_twice_from_afar : trace_twice;
     trace_again(length_inside);
     elsewhere = NULL;
     return NULL;
