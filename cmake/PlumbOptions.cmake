@@ -16,10 +16,11 @@ if(NOT PLUMB_SANITIZE)
 endif()
 
 # Code that ends up inside applications: no C++ run-time library, thread-local storage without calls into the
-# loader, nothing exported that does not say so.
+# loader, nothing exported that does not say so. No stack protector, which distributions' flags ask for: its word is thread-local
+# data, and the update signal may come to threads that have none (libtrace/thread_data.cc).
 add_library(plumb_runtime_options INTERFACE)
 target_compile_options(plumb_runtime_options INTERFACE
-    -fvisibility=hidden -ftls-model=initial-exec -fno-plt $<$<CONFIG:Release,RelWithDebInfo>:-O3>
+    -fvisibility=hidden -ftls-model=initial-exec -fno-plt -fno-stack-protector $<$<CONFIG:Release,RelWithDebInfo>:-O3>
     $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions -fno-rtti -fno-threadsafe-statics
                               -fvisibility-inlines-hidden>)
 target_link_libraries(plumb_runtime_options INTERFACE plumb_headers plumb_warnings)

@@ -364,13 +364,14 @@ bool read_name_of_first_thread(char* name, size_t bytes) {
     return read > 0;
 }
 
-// A child of vfork. It keeps no data of its own, so it is the process that remembers the last ones; two of them that share a
-// place and take turns are told of more than once.
+// A child of vfork. It keeps no data of its own, so it is the process that remembers the last ones, and how many children there had been,
+// since numbers come again. Two of them that share a place and take turns, or are there at the same time, are told of more than once.
 void introduce_borrower(const Writer& writer) {
-    static uint64_t known[64]; // by thread id: thread id << 32 | epoch
+    constexpr uint32_t number_bits = 22, some = (1u << 21) - 1;
+    static uint64_t known[64]; // by thread id
     uint64_t& last = known[writer.thread_id % (sizeof(known) / sizeof(known[0]))];
-    const uint32_t newest = load_acquire(runtime.epoch);
-    const uint64_t now = uint64_t{writer.thread_id} << 32 | newest;
+    const uint64_t newest = load_acquire(runtime.epoch) & some, vforks = load_relaxed(runtime.vforks) & some;
+    const uint64_t now = writer.thread_id | newest << number_bits | vforks << (64 - 21);
     if (exchange_seq_cst(last, now) == now) return;
     plumb_entry_process process = {};
     process.entry.type = PLUMB_ENTRY_PROCESS;
@@ -400,6 +401,14 @@ bool is_word_there(uint64_t address, uint64_t word) {
     uint64_t there = 0;
     const long got = try_to_copy_memory(sys::thread_id(), address, &there, sizeof(there));
     return there == word || (got < 0 && got != -EFAULT);
+}
+
+bool copy_own_memory(uint64_t from, void* to, size_t bytes) {
+    const long got = is_held() ? -EPERM : try_to_copy_memory(sys::thread_id(), from, to, bytes);
+    if (got == static_cast<long>(bytes)) return true;
+    if (got >= 0 || got == -EFAULT) return false;
+    __builtin_memcpy(to, reinterpret_cast<const void*>(from), bytes);
+    return true;
 }
 
 void know_executable() {

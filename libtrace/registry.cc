@@ -49,10 +49,24 @@ static_assert(sizeof(plumb_writer) * writer_count + sizeof(uint64_t) <= page_byt
 
 constexpr uint64_t writers_are_mended = 2; // by a thread that is in after_fork()
 
+// A program may have moved our page to other memory, or told the kernel to keep everything in its children: then a fork shows by the
+// process's number, where handlers of pthread_atfork() ran. Whether this thread is the one that mends what follows from that.
+bool begin_mending_kept_writers() {
+    uint64_t kept = writers_are_live;
+    if (!compare_exchange(*runtime.writers_live, kept, writers_are_mended)) return false;
+    if (runtime.process_id == sys::process_id()) { // somebody has done it meanwhile
+        store_release(*runtime.writers_live, writers_are_live);
+        return false;
+    }
+    sys::call(SYS_madvise, runtime.writers, page_bytes, MADV_WIPEONFORK);
+    return true;
+}
+
 // Whether this thread is the one that does it; the others wait until it is done, but not a handler for its own thread.
 bool begin_mending_writers() {
     uint64_t wiped = 0;
-    if (!runtime.writers_armed || compare_exchange(*runtime.writers_live, wiped, writers_are_mended))
+    if (!runtime.writers_armed || compare_exchange(*runtime.writers_live, wiped, writers_are_mended) ||
+        begin_mending_kept_writers())
         return true;
     if (may_have_interrupted_us()) return false;
     constexpr int sleeps = 1000;
@@ -137,7 +151,7 @@ bool is_on(const plumb_object& object) {
 // Its destructors run when the process ends, with threads that go on: what they trace is not to be lost. The slot stays
 // until the process is gone, so sessions still reach it.
 bool goes_on_at_exit(const plumb_object& object) {
-    return is_on(object) && ((object.flags & PLUMB_OBJECT_STAYS) != 0 || is_in_executable(&object));
+    return is_on(object) && (object.flags & PLUMB_OBJECT_STAYS) != 0;
 }
 
 // Switches the object's events off, and takes it out of the list. Whether any was on.
@@ -376,6 +390,7 @@ using namespace plumb;
 extern "C" __attribute__((visibility("hidden"))) void plumb_notice_fork(); // for vfork.cc
 void plumb_notice_fork() {
     notice_fork();
+    add_seq_cst(runtime.vforks, 1u);
 }
 
 extern "C" __attribute__((visibility("default"))) int plumb_register_object(plumb_object* object) {
@@ -388,6 +403,7 @@ extern "C" __attribute__((visibility("default"))) int plumb_register_object(plum
     const bool first = !runtime.initialised;
     const int error = initialise();
     if (runtime.writers == nullptr) return error;
+    if (is_in_executable(object)) object->flags |= PLUMB_OBJECT_STAYS; // its headers may be gone at its end
     object->setup->writers = runtime.writers;
     object->setup->rseq_offset = runtime.rseq_offset;
     if (runtime.state == nullptr) return error;

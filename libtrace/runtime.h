@@ -107,6 +107,7 @@ struct Runtime {
         0; // when events were last switched off while held: those in flight keep what they see
     uint32_t process_id = 0;
     uint32_t forked_from = 0; // in a forked child: its parent, whether it lives or not
+    uint32_t vforks = 0;      // how often vfork() was called
     uint32_t epoch = 0;       // of the newest attachment that is usable; all before it are or were
     int signal_number = 0;
 
@@ -283,6 +284,9 @@ void add_entry(Attachment& attachment, plumb_entry& entry, uint32_t bytes);
 // introduce.cc
 // On a stack that may be gone, so not by a plain look. Where the kernel refuses one (some containers), it is taken to be there.
 bool is_word_there(uint64_t address, uint64_t word);
+// Of memory that a signal handler may not be allowed to read (protection keys, pages that may only be run). False: there is none that can
+// be read. In a held process it is a plain look.
+bool copy_own_memory(uint64_t from, void* to, size_t bytes);
 void know_executable();
 void introduce_process(Attachment& attachment, bool with_objects);
 void introduce_new_objects();

@@ -97,9 +97,12 @@ bool is_dead(uint32_t process_id) {
     return sys::call(SYS_kill, static_cast<int>(process_id), 0) == -ESRCH;
 }
 
+// The kernel has put it on the first stack, which a program may have given up by the time at which it forks.
 uint32_t image_of_program() {
+    static uint32_t image; // 0: it is not known yet
+    if (image != 0) return image;
     const auto* random = reinterpret_cast<const unsigned char*>(sys::auxiliary(AT_RANDOM));
-    return random == nullptr ? 0 : plumb_state_image_of(random);
+    return image = random == nullptr ? 0 : plumb_state_image_of(random);
 }
 
 // Who wants a slot, and which he may take.

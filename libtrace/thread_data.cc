@@ -10,6 +10,11 @@
 #include <sys/auxv.h>
 #endif
 
+#if defined(__SSP__) || defined(__SSP_STRONG__) || defined(__SSP_ALL__)
+#error \
+    "the update signal's handler reads nothing by FS before it knows where that leads: build without a stack protector"
+#endif
+
 #if defined(__x86_64__)
 
 namespace {

@@ -83,8 +83,7 @@ bool has_ended_a_call(const ucontext_t& context) {
     const auto behind = static_cast<uint64_t>(registers[REG_RIP]);
     if (registers[REG_RAX] != -EINTR || behind % page_bytes < call_bytes) return false;
     unsigned char code[call_bytes];
-    __builtin_memcpy(code, reinterpret_cast<const void*>(behind - call_bytes), call_bytes);
-    return code[0] == 0x0f && code[1] == 0x05;
+    return copy_own_memory(behind - call_bytes, code, call_bytes) && code[0] == 0x0f && code[1] == 0x05;
 }
 
 // By the C library's own sequence, `mov $number, %eax; syscall`.
@@ -94,7 +93,7 @@ bool has_ended_pause(const ucontext_t& context) {
     const auto behind = static_cast<uint64_t>(context.uc_mcontext.gregs[REG_RIP]);
     if (!has_ended_a_call(context) || behind % page_bytes < sequence_bytes) return false;
     unsigned char code[sequence_bytes];
-    __builtin_memcpy(code, reinterpret_cast<const void*>(behind - sequence_bytes), sequence_bytes);
+    if (!copy_own_memory(behind - sequence_bytes, code, sequence_bytes)) return false;
     uint32_t number;
     __builtin_memcpy(&number, code + 1, sizeof(number));
     return code[0] == 0xb8 && number == SYS_pause;

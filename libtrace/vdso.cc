@@ -63,8 +63,9 @@ Symbols symbols_of(const ElfW(Phdr) * segments, uint32_t segment_count, uint64_t
 void* find_in_vdso(const char* name) {
     const uint64_t start = sys::auxiliary(AT_SYSINFO_EHDR);
     const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(start);
-    if (start == 0 || !are_same(header->e_ident, ELFMAG, SELFMAG) ||
-        header->e_phentsize != sizeof(ElfW(Phdr)))
+    ElfW(Ehdr) there; // unless the program has unmapped it
+    if (start == 0 || !copy_own_memory(start, &there, sizeof(there)) ||
+        !are_same(there.e_ident, ELFMAG, SELFMAG) || there.e_phentsize != sizeof(ElfW(Phdr)))
         return nullptr;
     uint64_t shift = 0;
     const Symbols symbols = symbols_of(reinterpret_cast<const ElfW(Phdr)*>(start + header->e_phoff),

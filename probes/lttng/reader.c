@@ -143,7 +143,7 @@ static void forget_levels(struct reader* reader) {
 
 /* A handler that comes in the middle finds the same place, by the same number, and has left it when we go on. */
 UST_EXPORT __attribute__((cold, noinline)) void lttng_ust_urcu_register(void) {
-    struct reader* const place = take_place((uintptr_t)pthread_self());
+    struct reader* const place = take_place((uintptr_t)own_thread());
     if (lttng_ust_urcu_reader != NULL) return;
     if (place != NULL) {
         place->calls = 0;
@@ -174,7 +174,7 @@ static void ask_for_stack(void* is_alternate) {
 bool is_on_alternate_stack(void) {
     bool is = true;
     plumb_with_permit(ask_for_stack, &is);
-    const pthread_t self = pthread_self();
+    const pthread_t self = own_thread();
     return is || (self != first_thread && (uintptr_t)__builtin_frame_address(0) > (uintptr_t)self);
 }
 
@@ -382,6 +382,6 @@ static void keep_places_of_child(void) {
 }
 
 __attribute__((constructor(101))) static void follow_forks(void) {
-    first_thread = pthread_self();
+    first_thread = own_thread();
     pthread_atfork(note_parent, NULL, keep_places_of_child);
 }

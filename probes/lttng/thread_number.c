@@ -74,6 +74,6 @@ __attribute__((constructor(101))) static void find_clock(void) {
 uint32_t own_thread_id(void) {
     clockid_t clock;
     const clock_function ask = clock_of != NULL ? clock_of : pthread_getcpuclockid;
-    if (ask(pthread_self(), &clock) != 0 || (clock & 7) != 6) return 0;
+    if (ask(own_thread(), &clock) != 0 || (clock & 7) != 6) return 0;
     return ~(uint32_t)(clock >> 3);
 }
