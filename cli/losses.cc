@@ -237,9 +237,11 @@ std::string not_switched_on_text(const NamedCount& missing) {
                " forbade reading the cycle counter (PR_SET_TSC, seccomp's strict mode): what was "
                "traced there from then on is missing";
     if (missing.name == "filters")
-        return counted(missing.count, "event") + " not_switched_on: the filters that an event has are too "
-                                                 "long together, or its program had no memory "
-                                                 "for them (use shorter ones, or one pattern each)";
+        return counted(missing.count, "event") +
+               " not_switched_on: the filters that an event has are too "
+               "long together (use shorter ones, or one pattern each), or its "
+               "program had no memory for them or for --context (ulimit -d and -v "
+               "limit it)";
     const ChannelConfig usual;
     const std::string room =
         missing.name == "heap"

@@ -18,8 +18,7 @@ namespace plumb {
 
 namespace {
 
-constexpr uint64_t type_of_frame_bytes = 51; // AT_MINSIGSTKSZ, of Linux 5.14
-constexpr uint64_t handler_bytes = 256;      // ours, before it goes to its own stack
+constexpr uint64_t handler_bytes = 256; // ours, before it goes to its own stack
 constexpr uint64_t frame_bytes_unknown = 4096 - handler_bytes;
 
 uint32_t too_small_ones; // there is or was one, in any thread
@@ -47,7 +46,7 @@ void look_at_alternate_stack(const stack_t& stack) {
     if ((stack.ss_flags & SS_DISABLE) != 0) return;
     if (stack.ss_size < small_bytes && load_relaxed(small_ones) == 0) store_relaxed(small_ones, 1u);
     if (load_relaxed(too_small_ones) != 0) return;
-    const uint64_t frame_bytes = sys::auxiliary(type_of_frame_bytes);
+    const uint64_t frame_bytes = told_at_start(type_of_signal_frame_bytes);
     if (stack.ss_size >= (frame_bytes != 0 ? frame_bytes : frame_bytes_unknown) + handler_bytes) return;
     if (!runtime.initialised) return store_seq_cst(too_small_ones, 1u); // before there is a handler
     const Permit permit;

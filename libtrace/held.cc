@@ -104,7 +104,11 @@ void say_without_times() {
     set_flag_of_slot(PLUMB_PROCESS_NO_TIMES);
 }
 
-Permit::Permit() : count_(permits[plumb_thread_self.id % permit_counts].given), forks_(load_relaxed(forks)) {
+Permit::Permit(WithoutThreadData) : Permit(permits[0].given) {}
+
+Permit::Permit() : Permit(permits[plumb_thread_self.id % permit_counts].given) {}
+
+Permit::Permit(uint32_t& count) : count_(count), forks_(load_relaxed(forks)) {
     add_seq_cst(count_, 1u);
     given_ = !is_held();
     if (!given_)

@@ -97,6 +97,10 @@ static bool is_seen_unfiltered() {
 
 // Once in a process: it says what was there when the first session was found. A child has what its parent had. A filter
 // from the start may not know the calls that OpenFile makes.
+bool has_certainly_no_filter() {
+    return runtime.filters_known != 0 && runtime.filters == 0;
+}
+
 uint32_t inherited_filters() {
     if (runtime.filters_known != 0) return runtime.filters;
     Status status;

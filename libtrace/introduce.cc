@@ -364,14 +364,15 @@ bool read_name_of_first_thread(char* name, size_t bytes) {
     return read > 0;
 }
 
-// A child of vfork. It keeps no data of its own, so it is the process that remembers the last ones, and how many children there had been,
-// since numbers come again. Two of them that share a place and take turns, or are there at the same time, are told of more than once.
+// A child of vfork. It keeps no data of its own, so it is the process that remembers the last ones, and of which thread they are the
+// how-manieth, since numbers come again. Two of them that share a place and take turns are told of more than once.
 void introduce_borrower(const Writer& writer) {
-    constexpr uint32_t number_bits = 22, some = (1u << 21) - 1;
+    constexpr uint32_t number_bits = 22, numbers_bits = 2 * number_bits, count_bits = 64 - numbers_bits;
     static uint64_t known[64]; // by thread id
     uint64_t& last = known[writer.thread_id % (sizeof(known) / sizeof(known[0]))];
-    const uint64_t newest = load_acquire(runtime.epoch) & some, vforks = load_relaxed(runtime.vforks) & some;
-    const uint64_t now = writer.thread_id | newest << number_bits | vforks << (64 - 21);
+    const plumb_thread& parent = plumb_thread_self;
+    const uint64_t count = parent.vforks + (uint64_t{load_acquire(runtime.epoch)} << count_bits / 2);
+    const uint64_t now = writer.thread_id | uint64_t{parent.id} << number_bits | count << numbers_bits;
     if (exchange_seq_cst(last, now) == now) return;
     plumb_entry_process process = {};
     process.entry.type = PLUMB_ENTRY_PROCESS;
@@ -404,7 +405,10 @@ bool is_word_there(uint64_t address, uint64_t word) {
 }
 
 bool copy_own_memory(uint64_t from, void* to, size_t bytes) {
-    const long got = is_held() ? -EPERM : try_to_copy_memory(sys::thread_id(), from, to, bytes);
+    const Permit permit;
+    const long got = permit.given() && has_certainly_no_filter()
+                         ? try_to_copy_memory(sys::thread_id(), from, to, bytes)
+                         : -EPERM;
     if (got == static_cast<long>(bytes)) return true;
     if (got >= 0 || got == -EFAULT) return false;
     __builtin_memcpy(to, reinterpret_cast<const void*>(from), bytes);
@@ -477,8 +481,12 @@ void introduce_writer(const Writer& writer, const Attachment& attachment) {
 
 } // namespace plumb
 
-extern "C" __attribute__((visibility("default"))) int plumb_is_word_there(const void* address,
-                                                                          uint64_t word) {
+extern "C" __attribute__((visibility("default"))) int plumb_is_other_word_there(const void* address,
+                                                                                uint64_t word) {
+    uint64_t there = word;
     const plumb::Permit permit;
-    return !permit.given() || plumb::is_word_there(reinterpret_cast<uintptr_t>(address), word);
+    return permit.given() &&
+           plumb::copy_memory(plumb::sys::thread_id(), reinterpret_cast<uintptr_t>(address), &there,
+                              sizeof(there)) &&
+           there != word;
 }

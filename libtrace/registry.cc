@@ -228,6 +228,7 @@ int initialise() {
     stay_loaded();
     find_next_functions();
     join_vfork();
+    keep_what_was_told();
     runtime.process_id = sys::process_id();
     place_writers();
     arm_writers();
@@ -390,7 +391,6 @@ using namespace plumb;
 extern "C" __attribute__((visibility("hidden"))) void plumb_notice_fork(); // for vfork.cc
 void plumb_notice_fork() {
     notice_fork();
-    add_seq_cst(runtime.vforks, 1u);
 }
 
 extern "C" __attribute__((visibility("default"))) int plumb_register_object(plumb_object* object) {

@@ -107,7 +107,6 @@ struct Runtime {
         0; // when events were last switched off while held: those in flight keep what they see
     uint32_t process_id = 0;
     uint32_t forked_from = 0; // in a forked child: its parent, whether it lives or not
-    uint32_t vforks = 0;      // how often vfork() was called
     uint32_t epoch = 0;       // of the newest attachment that is usable; all before it are or were
     int signal_number = 0;
 
@@ -173,7 +172,8 @@ inline bool writers_are_wiped() { // a fork that ran no handlers
 
 // update_signal.cc
 void install_handler();
-bool has_thread_data(); // thread_data.cc: else nothing of the runtime's may be looked at in this thread
+// thread_data.cc: else nothing of the runtime's may be looked at in this thread. `may_ask`: by system calls, for which there is a Permit.
+bool has_thread_data(bool may_ask);
 void know_how_to_find_thread_data();
 uint64_t handler_address();    // 0: none
 void leave_alternate_stacks(); // from now on it runs where the signal finds the thread
@@ -264,13 +264,16 @@ void reset_permits();                 // in a forked child
 // To make system calls of ours, from before the first to behind the last.
 class Permit {
 public:
+    struct WithoutThreadData {};
     Permit();
+    explicit Permit(WithoutThreadData);
     ~Permit();
     Permit(const Permit&) = delete;
     Permit& operator=(const Permit&) = delete;
     bool given() const { return given_; }
 
 private:
+    explicit Permit(uint32_t& count);
     void give_back();
     uint32_t& count_;
     uint32_t forks_;
@@ -285,7 +288,7 @@ void add_entry(Attachment& attachment, plumb_entry& entry, uint32_t bytes);
 // On a stack that may be gone, so not by a plain look. Where the kernel refuses one (some containers), it is taken to be there.
 bool is_word_there(uint64_t address, uint64_t word);
 // Of memory that a signal handler may not be allowed to read (protection keys, pages that may only be run). False: there is none that can
-// be read. In a held process it is a plain look.
+// be read. Where that takes a call that may be forbidden, it is a plain look.
 bool copy_own_memory(uint64_t from, void* to, size_t bytes);
 void know_executable();
 void introduce_process(Attachment& attachment, bool with_objects);
@@ -331,7 +334,10 @@ Membership membership_in(const plumb_rule_cgroup& group);
 int control_group_error();                                 // PLUMB_ERROR_NO_CGROUP()
 uint32_t process_namespace();                              // inode of our process-id namespace; 0: not known
 void forget_process_namespace(uint32_t parent_process_id); // in a forked child
-bool is_in_executable(const void* address);                // false: it is not, or that is not known
+constexpr unsigned long type_of_signal_frame_bytes = 51;   // AT_MINSIGSTKSZ, of Linux 5.14
+void keep_what_was_told();
+uint64_t told_at_start(unsigned long type); // AT_*; 0: nothing
+bool is_in_executable(const void* address); // false: it is not, or that is not known
 
 // time_namespace.cc
 bool know_time_namespace();                        // looks which one we are in; false: that can not be known
@@ -339,6 +345,7 @@ uint64_t machine_ns(clockid_t clock, uint64_t ns); // of a time that the clock s
 
 // inherited_filter.cc
 uint32_t inherited_filters();
+bool has_certainly_no_filter();                             // without a look: one was made before
 bool may_be_told_of_filters();                              // by a controller, as they can not be seen here
 void look_at_descriptor_table();                            // for OpenFile; before a channel is opened
 int why_forbidden_by_filters(const plumb_session& session); // PLUMB_ERROR_*, 0: it is not

@@ -101,7 +101,7 @@ bool is_dead(uint32_t process_id) {
 uint32_t image_of_program() {
     static uint32_t image; // 0: it is not known yet
     if (image != 0) return image;
-    const auto* random = reinterpret_cast<const unsigned char*>(sys::auxiliary(AT_RANDOM));
+    const auto* random = reinterpret_cast<const unsigned char*>(told_at_start(AT_RANDOM));
     return image = random == nullptr ? 0 : plumb_state_image_of(random);
 }
 

@@ -129,7 +129,8 @@ inline uint32_t effective_user_id() {
     return static_cast<uint32_t>(call(SYS_geteuid));
 }
 
-// What the kernel told the program at its start; 0: nothing.
+// What the kernel told the program at its start; 0: nothing. It stands on the first stack, which a program may give up: so who wants it
+// later asks told_at_start() (process.cc).
 inline uint64_t auxiliary(unsigned long type) {
     const int saved = errno;
     const uint64_t value = getauxval(type);

@@ -42,18 +42,18 @@ constexpr unsigned long may_read_base = 2; // HWCAP2_FSGSBASE
 PLUMB_OF_EVERY_START bool has_instruction = false;
 
 // False: it is not known.
-bool find_base(uint64_t& base) {
+bool find_base(uint64_t& base, bool may_ask) {
     if (has_instruction)
         __asm__ volatile("rdfsbase %0" : "=r"(base));
-    else if (is_held() || sys::call(SYS_arch_prctl, ARCH_GET_FS, &base) != 0)
+    else if (!may_ask || sys::call(SYS_arch_prctl, ARCH_GET_FS, &base) != 0)
         return false;
     return true;
 }
 
 // What is where FS leads may end before what we look for.
-bool is_there(uint64_t address, uint64_t word) {
-    return is_held() ? *reinterpret_cast<const volatile uint64_t*>(address) == word
-                     : is_word_there(address, word);
+bool is_there(uint64_t address, uint64_t word, bool may_ask) {
+    return may_ask ? is_word_there(address, word)
+                   : *reinterpret_cast<const volatile uint64_t*>(address) == word;
 }
 
 } // namespace
@@ -64,17 +64,17 @@ void know_how_to_find_thread_data() {
 
 // The word where FS leads is its own address, by the ABI. Nothing is read by FS: a compiler that takes the address of what is thread-local
 // may do so before all else.
-bool has_thread_data() {
+bool has_thread_data(bool may_ask) {
     uint64_t base = 0, offset = 0;
-    if (!find_base(base)) return true;
+    if (!find_base(base, may_ask)) return true;
     __asm__("movq plumb_thread_mark@gottpoff(%%rip), %0" : "=r"(offset));
-    return base != 0 && is_there(base, base) && is_there(base + offset, written_there);
+    return base != 0 && is_there(base, base, may_ask) && is_there(base + offset, written_there, may_ask);
 }
 
 #else
 
 void know_how_to_find_thread_data() {}
-bool has_thread_data() {
+bool has_thread_data(bool) {
     return true;
 }
 

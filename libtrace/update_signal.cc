@@ -11,6 +11,9 @@
 #include "ring/inject.h"
 
 #include <cerrno>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <csignal>
 #include <ucontext.h>
 
@@ -76,6 +79,17 @@ bool waits_for_a_handler(uint64_t blocked) {
     return false;
 }
 
+// The handler may not be allowed to read what the program runs: pages that may only be run, or with a protection key. The kernel refuses to
+// read the first, too, which a plain look can where the processor knows no keys.
+bool read_code(uint64_t address, unsigned char* to, size_t bytes) {
+    constexpr uint32_t features = 7, has_keys_on = 1u << 4;
+    if (copy_own_memory(address, to, bytes)) return true;
+    uint32_t a = 0, b = 0, c = 0, d = 0;
+    if (__get_cpuid_count(features, 0, &a, &b, &c, &d) == 0 || (c & has_keys_on) != 0) return false;
+    __builtin_memcpy(to, reinterpret_cast<const void*>(address), bytes);
+    return true;
+}
+
 // Whether the signal has ended a system call of the thread: one that the kernel restarts stands in front of its call again.
 bool has_ended_a_call(const ucontext_t& context) {
     constexpr uint64_t call_bytes = 2, page_bytes = 4096;
@@ -83,7 +97,7 @@ bool has_ended_a_call(const ucontext_t& context) {
     const auto behind = static_cast<uint64_t>(registers[REG_RIP]);
     if (registers[REG_RAX] != -EINTR || behind % page_bytes < call_bytes) return false;
     unsigned char code[call_bytes];
-    return copy_own_memory(behind - call_bytes, code, call_bytes) && code[0] == 0x0f && code[1] == 0x05;
+    return read_code(behind - call_bytes, code, call_bytes) && code[0] == 0x0f && code[1] == 0x05;
 }
 
 // By the C library's own sequence, `mov $number, %eax; syscall`.
@@ -93,7 +107,7 @@ bool has_ended_pause(const ucontext_t& context) {
     const auto behind = static_cast<uint64_t>(context.uc_mcontext.gregs[REG_RIP]);
     if (!has_ended_a_call(context) || behind % page_bytes < sequence_bytes) return false;
     unsigned char code[sequence_bytes];
-    if (!copy_own_memory(behind - sequence_bytes, code, sequence_bytes)) return false;
+    if (!read_code(behind - sequence_bytes, code, sequence_bytes)) return false;
     uint32_t number;
     __builtin_memcpy(&number, code + 1, sizeof(number));
     return code[0] == 0xb8 && number == SYS_pause;
@@ -126,22 +140,29 @@ void tell_what_it_ended(const ucontext_t&) {}
 void go_on_waiting(ucontext_t&) {}
 #endif
 
-// A signal that came to a thread which is none of the C library's (thread_data.cc). What is for us the first thread hears, with the same
-// value, if we may make calls; what is not, the program's handler, as it would without us.
-void hand_on(int number, siginfo_t* info, void* context) {
-    uint64_t value = 0;
-    if (!is_from_controller(*info, value) && !lost_its_value(*info)) {
-        if (is_handled(before_us)) before_us.sa_sigaction(number, info, context);
-        return;
-    }
-    if (is_held()) return;
+// A signal of ours that came to a thread which is none of the C library's (thread_data.cc): the first thread hears it, with the same value.
+void hand_on(int number, siginfo_t* info) {
     const uint32_t process_id = sys::process_id();
     if (sys::thread_id() != process_id)
         sys::call(SYS_rt_tgsigqueueinfo, process_id, process_id, number, info);
 }
 
+// A look at where a thread's data would be is made for a signal that may be ours alone, and not where a filter may forbid it. What is not
+// ours, a thread that has none tells to the program's handler, as it would without us.
+bool is_for_this_thread(int number, siginfo_t* info, void* context) {
+    uint64_t value = 0;
+    const bool may_be_ours = is_from_controller(*info, value) || lost_its_value(*info);
+    if (!may_be_ours && !is_handled(before_us)) return false;
+    const Permit permit(Permit::WithoutThreadData{});
+    const bool may_ask = may_be_ours && permit.given() && has_certainly_no_filter();
+    if (has_thread_data(may_ask)) return true;
+    if (!may_be_ours) before_us.sa_sigaction(number, info, context);
+    if (may_be_ours && permit.given()) hand_on(number, info);
+    return false;
+}
+
 void handle_update_signal(int number, siginfo_t* info, void* context) {
-    if (!has_thread_data()) return hand_on(number, info, context);
+    if (!is_for_this_thread(number, info, context)) return;
     inject(InjectionPoint::handler_entered);
     if (writers_are_wiped()) after_fork(); // before a look at the slot, which was the parent's
     uint64_t value = 0;

@@ -61,7 +61,7 @@ Symbols symbols_of(const ElfW(Phdr) * segments, uint32_t segment_count, uint64_t
 } // namespace
 
 void* find_in_vdso(const char* name) {
-    const uint64_t start = sys::auxiliary(AT_SYSINFO_EHDR);
+    const uint64_t start = told_at_start(AT_SYSINFO_EHDR);
     const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(start);
     ElfW(Ehdr) there; // unless the program has unmapped it
     if (start == 0 || !copy_own_memory(start, &there, sizeof(there)) ||

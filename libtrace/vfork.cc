@@ -32,7 +32,8 @@
 
 #if defined(__x86_64__) && !defined(PLUMB_SANITIZED)
 
-static_assert(offsetof(plumb_thread, epoch) == 4 && offsetof(plumb_thread, in_vfork) == 16);
+static_assert(offsetof(plumb_thread, epoch) == 4 && offsetof(plumb_thread, in_vfork) == 16 &&
+              offsetof(plumb_thread, vforks) == 24);
 static_assert(SYS_vfork == 58 && PLUMB_VFORK_MARK == 16);
 
 __asm__(".pushsection .text\n"
@@ -45,7 +46,7 @@ __asm__(".pushsection .text\n"
         "jmp 0f\n"
         ".balign 8, 0x90\n"
         "plumb_vfork_sign:\n"
-        ".ascii \"plumb v1\"\n"
+        ".ascii \"plumb v2\"\n"
         ".long plumb_vfork_others - plumb_vfork_sign\n"
         "0:\n"
         "subq $8, %rsp\n"
@@ -58,7 +59,8 @@ __asm__(".pushsection .text\n"
         "movq %rsp, -16(%rsp)\n" // signal frames leave 128 bytes below the stack pointer alone
         "movq %rsp, %fs:16(%rsi)\n"
         "movl $0, %fs:4(%rsi)\n" // behind the one above: from here on it stays 0
-        "xorl %r8d, %r8d\n"      // what the others had there
+        "addq $1, %fs:24(%rsi)\n"
+        "xorl %r8d, %r8d\n" // what the others had there
         "xorl %r9d, %r9d\n"
         "movq plumb_vfork_others(%rip), %rax\n"
         "testq %rax, %rax\n"
@@ -66,12 +68,14 @@ __asm__(".pushsection .text\n"
         "movq %fs:16(%rax), %r8\n"
         "movq %rsp, %fs:16(%rax)\n"
         "movl $0, %fs:4(%rax)\n"
+        "addq $1, %fs:24(%rax)\n"
         "movq 8+plumb_vfork_others(%rip), %rax\n"
         "testq %rax, %rax\n"
         "jz 4f\n"
         "movq %fs:16(%rax), %r9\n"
         "movq %rsp, %fs:16(%rax)\n"
         "movl $0, %fs:4(%rax)\n"
+        "addq $1, %fs:24(%rax)\n"
         "4:\n"
         "popq %r10\n"
         ".cfi_adjust_cfa_offset -8\n"

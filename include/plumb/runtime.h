@@ -135,9 +135,9 @@ void plumb_emit_large_to(struct plumb_event* event, uint32_t sessions, const voi
 /* Counts an event as lost, in the sessions that it is on in: there was no room to put it together. Any thread, signal handlers. */
 void plumb_lose(struct plumb_event* event);
 
-/* Whether this word is at an address where nothing may be. Also where that can not be known: no system call of ours may be made. Any
- * thread, signal handlers. */
-int plumb_is_word_there(const void* address, uint64_t word);
+/* Whether another word than this is at an address, of memory that may not be there. Not where it can not be read, or no system call of ours
+ * may be made. Any thread, signal handlers. */
+int plumb_is_other_word_there(const void* address, uint64_t word);
 
 /*
  * Makes system calls of ours, by a function that does so: 0. -EPERM, and it is not called, where none may be made any more, as behind a

@@ -408,7 +408,7 @@ __attribute__((noinline)) Walked walk_stack(const void* entry, uint32_t session,
 }
 
 void prepare_callstacks() {
-    first_stack_end = sys::auxiliary(AT_RANDOM) & page_mask; // the kernel's own words are behind it
+    first_stack_end = told_at_start(AT_RANDOM) & page_mask; // the kernel's own words are behind it
     // Where somebody else answers for the kernel, he may not look at the set at all.
     may_ask_for_pages =
         is_page_there(reinterpret_cast<uint64_t>(&may_ask_for_pages)) && !is_page_there(page_bytes);

@@ -51,7 +51,7 @@ static bool take_back_if_left(uint32_t place) {
     struct taken* const taken = __atomic_load_n(&large_records[place], __ATOMIC_ACQUIRE);
     if (taken == NULL) return false;
     const struct large_owner* const owner = owner_of(taken);
-    const bool was_left = !plumb_is_word_there(&taken->context->own, taken->own) ||
+    const bool was_left = plumb_is_other_word_there(&taken->context->own, taken->own) ||
                           is_thread_gone(owner->process, owner->thread_id);
     return was_left && take_back_one(taken);
 }
@@ -76,7 +76,9 @@ static bool take_back(void) {
 void large_know_all_around(const struct reader* reader, struct around* around) {
     for (uint32_t i = 0; i < large_count; i++) {
         struct taken* const taken = __atomic_load_n(&large_records[i], __ATOMIC_ACQUIRE);
-        if (taken != NULL && owner_of(taken)->reader == reader) room_know_around(taken, around);
+        if (taken == NULL || owner_of(taken)->reader != reader) continue;
+        /* an ended thread's place may be another one's by now */
+        if (owner_of(taken)->thread_id == reader->thread_id) room_know_around(taken, around);
     }
 }
 

@@ -1,5 +1,5 @@
 /*
- * Buffers for records that have no room in their thread's: of the runtime, for all threads. Which of them were left by a jump is found when
+ * Buffers for records that have no room in their thread's: of the runtime, for all threads. Those that were left by a jump are taken back when
  * there is none any more, as room.h has it.
  */
 #ifndef PLUMB_PROBES_LTTNG_LARGE_H

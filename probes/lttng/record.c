@@ -58,28 +58,24 @@ __attribute__((cold, noinline)) static void lose(struct ust_context* context) {
     forget_level(own_reader(), (uintptr_t)context);
 }
 
-static bool has_many_around(struct reader* reader, uintptr_t place) {
+static bool has_many_around(struct reader* reader, uintptr_t place, bool looks) {
     for (uint32_t near = 0; near < ROOM_NESTED_MAX; near++) {
-        struct around around = {place, 0, 0};
+        struct around around = {.place = place, .looks = looks};
         room_know_all_around(reader, &around);
         large_know_all_around(reader, &around);
-        if (around.count >= ROOM_ABOVE_MAX) return true;
+        if (around.above >= ROOM_ABOVE_MAX || around.begun >= ROOM_BEGUN_MAX) return true;
         if (around.next == 0) return false;
         place = around.next;
     }
     return true;
 }
 
-__attribute__((cold, noinline)) static bool is_too_deep(struct reader* reader,
-                                                        const struct ust_context* context, uintptr_t place) {
-    if (!has_many_around(reader, place)) return false;
-    room_take_back(reader, context);
-    return has_many_around(reader, place);
+__attribute__((cold, noinline)) static bool is_too_deep(struct reader* reader, uintptr_t place) {
+    return has_many_around(reader, place, false) && has_many_around(reader, place, true);
 }
 
 __attribute__((cold, noinline)) static int reserve_large(struct ust_context* context, uintptr_t place) {
-    struct record* const record =
-        is_too_deep(own_reader(), context, place) ? NULL : (struct record*)large_take();
+    struct record* const record = is_too_deep(own_reader(), place) ? NULL : (struct record*)large_take();
     if (record == NULL) {
         lose(context);
         return -1;
@@ -99,7 +95,7 @@ static int reserve(struct ust_context* context) {
     const uint64_t bytes = sizeof(struct record) + room_bytes + SLACK_BYTES;
     if (__builtin_expect(context->data_bytes > READER_ROOM_BYTES || bytes > READER_ROOM_BYTES, 0))
         return reserve_large(context, place);
-    if (__builtin_expect(room_may_be_nested(reader), 0) && is_too_deep(reader, context, place)) {
+    if (__builtin_expect(room_may_be_nested(reader), 0) && is_too_deep(reader, place)) {
         lose(context);
         return -1;
     }

@@ -19,10 +19,11 @@ static bool overlap(const struct ust_context* one, const struct ust_context* oth
     return (uintptr_t)one - (uintptr_t)other + sizeof(*one) - 1 < 2 * sizeof(*one) - 1;
 }
 
-/* Whether the frame in which `own` stood is not there any more, as far as is known without a look at it, or by one. */
+/* Whether the frame in which `own` stood is not there any more, as far as is known without a look at it, or by one. A stack that can not be
+ * read may be a coroutine's that waits, in the middle of us: who has left one that is there no more keeps his units. */
 static bool was_left(const struct ust_context* begun, uintptr_t own, const struct ust_context* context,
                      bool looks) {
-    return overlap(begun, context) || (looks && !plumb_is_word_there((void* const*)&begun->own, own));
+    return overlap(begun, context) || (looks && plumb_is_other_word_there(&begun->own, own));
 }
 
 /* If another one begins there by the time at which it has been judged, that is seen in the word. */
@@ -32,10 +33,7 @@ static bool take_back_one(struct reader* reader, uint32_t unit, const struct ust
     if (!is_told(start)) return false;
     struct taken* const taken = room_at(reader, unit);
     if ((start & ROOM_ENDED) == 0 && !was_left(taken->context, taken->own, context, looks)) return false;
-    if (!room_exchange(&reader->starts[unit], start, 0)) return false;
-    taken->own = 0;
-    room_clear(reader, ROOM_UNITS_OF(start));
-    return true;
+    return room_end(reader, taken, start);
 }
 
 static uint32_t told_units(const struct reader* reader) {
@@ -58,7 +56,7 @@ static bool take_back_untold(struct reader* reader, const struct ust_context* co
     while (untold != 0) {
         const uint32_t first = (uint32_t)__builtin_ctz(untold);
         const uint64_t claim = __atomic_load_n(&reader->starts[first], __ATOMIC_RELAXED);
-        if ((claim & ROOM_CLAIMED) == 0) return false; /* he has told it by now */
+        if ((claim & ROOM_CLAIMED) == 0) return false; /* a coroutine has told it by now */
         const uint32_t units = ((1u << (claim >> 58 & 31)) - 1) << first;
         const struct ust_context* const begun =
             (const struct ust_context*)(uintptr_t)((claim & ((1ull << 44) - 1)) << 3);
@@ -83,6 +81,16 @@ bool room_take_back(struct reader* reader, const struct ust_context* context) {
         reader->pause = reader->pause_after;
     }
     return has_more;
+}
+
+void room_know_around(const struct taken* taken, struct around* around) {
+    if (around->looks && plumb_is_other_word_there(&taken->context->own, taken->own)) return;
+    around->begun++;
+    if (taken->place <= around->place) return;
+    around->above++;
+    if (taken->place - around->place < ROOM_FRAMES_APART &&
+        (around->next == 0 || taken->place < around->next))
+        around->next = taken->place;
 }
 
 void room_know_all_around(struct reader* reader, struct around* around) {

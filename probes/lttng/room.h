@@ -148,18 +148,28 @@ static inline void room_tell(struct reader* reader, const struct taken* taken) {
                      __ATOMIC_RELAXED);
 }
 
+/* It begins there no more, and its units are free. Who is interrupted in between, and jumps away, has left them as one who had not told them. */
+static inline bool room_end(struct reader* reader, struct taken* taken, uint64_t start) {
+    const uint32_t units = ROOM_UNITS_OF(start), first = (uint32_t)__builtin_ctz(units);
+    const uint32_t count = 32 - (uint32_t)__builtin_clz(units >> first);
+    const uint64_t claim = room_claim(taken->context, ROOM_TAG_OF(start), count);
+    if (!room_exchange(&reader->starts[first], start, claim)) return false;
+    taken->own = 0;
+    room_clear(reader, units);
+    return true;
+}
+
 /* In the middle of the record a thread may have become another one: then the one whose room it is finds that it has ended. */
 static inline void room_give_back(struct taken* taken) {
     struct reader* const reader = (struct reader*)((uintptr_t)taken & ~(uintptr_t)(READER_BYTES - 1));
     uint64_t start = taken->start;
-    const uint32_t units = ROOM_UNITS_OF(start);
-    uint64_t* const place = &reader->starts[__builtin_ctz(units)];
+    if (__builtin_expect(reader == lttng_ust_urcu_reader, 1)) {
+        room_end(reader, taken, start);
+        return;
+    }
     taken->own = 0;
-    if (__builtin_expect(reader != lttng_ust_urcu_reader, 0))
-        __atomic_compare_exchange_n(place, &start, start | ROOM_ENDED, false, __ATOMIC_RELEASE,
-                                    __ATOMIC_RELAXED);
-    else if (room_exchange(place, start, 0))
-        room_clear(reader, units);
+    __atomic_compare_exchange_n(&reader->starts[__builtin_ctz(ROOM_UNITS_OF(start))], &start,
+                                start | ROOM_ENDED, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
 /* Of a thread that is not there: whatever begins there ends. */
@@ -168,25 +178,23 @@ void room_forget(struct reader* reader);
 /*
  * A field's expression, or what copies it, may come by a tracepoint itself, and by that once more: where several expressions of an event do so,
  * there is no end in any useful time. So only so many are begun in each other (LTTng's go four deep). They lie above each other on one stack,
- * not far from each other: what is begun on others' stacks, or was left, does not count. What is far may be on another stack, or may have
- * large frames in between: then some more are let pass, all in all.
+ * not far from each other; what was left does not count. What is far may be on another stack, or may have large frames in between: so some
+ * more are let pass. And what lies below may be on another stack as well, which was begun in between: so there is a number for all that a
+ * thread has begun.
  */
 #define ROOM_NESTED_MAX 4u
 #define ROOM_ABOVE_MAX 5u
+#define ROOM_BEGUN_MAX 16u
 #define ROOM_FRAMES_APART (8u << 10)
-/* What is begun above a place on the stack. */
+/* What is begun besides a record, and above it on the stack. */
 struct around {
-    uintptr_t place;
-    uintptr_t next; /* the next one, if it is near; 0: none was found yet */
-    uint32_t count; /* of them all */
+    uintptr_t place; /* of the record */
+    bool looks;      /* whether each is there yet: a system call for each */
+    uintptr_t next;  /* the next one above, if it is near; 0: none was found yet */
+    uint32_t above;  /* how many are, at any distance */
+    uint32_t begun;  /* anywhere */
 };
-static inline void room_know_around(const struct taken* taken, struct around* around) {
-    if (taken->place <= around->place) return;
-    around->count++;
-    if (taken->place - around->place < ROOM_FRAMES_APART &&
-        (around->next == 0 || taken->place < around->next))
-        around->next = taken->place;
-}
+void room_know_around(const struct taken* taken, struct around* around);
 /* Of a thread's own records in its room; those who took more are in large.h. */
 void room_know_all_around(struct reader* reader, struct around* around);
 /* Whether so many units are in use that there may be as many; a reader without a room says so, too. */

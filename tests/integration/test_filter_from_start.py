@@ -104,6 +104,17 @@ int main(void) {
         self.record([], "--seccomp", "--exe", self.program)
         self.assertEqual(self.events, EVENTS)
 
+    def test_a_signal_that_is_not_ours_makes_no_calls(self):
+        """Nobody records: urgent data, the terminal's new size."""
+        with subprocess.Popen([self.program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                              preexec_fn=filtered(CALLS)) as program:
+            self.assertEqual(program.stdout.readline(), "done\n")
+            for number in (signal.SIGURG, signal.SIGWINCH, signal.SIGURG):
+                program.send_signal(number)
+                time.sleep(0.05)
+            program.communicate("\n", timeout=60)
+            self.assertEqual(program.returncode, 0)
+
     def test_a_filter_that_the_recorder_has_too_is_none(self):
         self.record([], "--exe", self.program, preexec_fn=filtered([]))
         self.assertEqual(self.events, EVENTS)

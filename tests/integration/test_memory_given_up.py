@@ -56,10 +56,27 @@ static void fork_some(void) {
     }
     trace("parent");
 }
+static int is_asked;
+static void obey(void) {
+    char line[16];
+    puts("ready");
+    fflush(stdout);
+    while (fgets(line, sizeof(line), stdin) != 0) {
+        trace("asked");
+        puts("traced");
+        fflush(stdout);
+    }
+}
 static void without_the_first_stack(void) {
+    static char alternate[1 << 16];
+    const stack_t stack = {.ss_sp = alternate, .ss_size = sizeof(alternate)};
     for (int i = 0; i < count; i++)
         if (ranges[i].is_stack && munmap((void*)ranges[i].begin, ranges[i].end - ranges[i].begin) != 0) _exit(5);
-    fork_some();
+    if (sigaltstack(&stack, 0) != 0) _exit(8);
+    if (is_asked)
+        obey();
+    else
+        fork_some();
     _exit(0);
 }
 static void run_without_the_first_stack(void) {
@@ -78,10 +95,10 @@ static void move(unsigned long begin, unsigned long bytes) {
     mremap(moved, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, (void*)begin);
 }
 int main(int argc, char** argv) {
-    char line[16];
     const char* const what = argc > 1 ? argv[1] : "";
     trace("begin");
     know_ranges();
+    is_asked = argc > 2;
     if (strcmp(what, "stack") == 0) run_without_the_first_stack();
     if (strcmp(what, "header") == 0 && mprotect((void*)__ehdr_start, 4096, PROT_NONE) != 0) return 6;
     for (int i = 0; i < count; i++) {
@@ -91,17 +108,10 @@ int main(int argc, char** argv) {
         if (strcmp(what, "kept") == 0) madvise((void*)ranges[i].begin, bytes, MADV_KEEPONFORK);
         if (strcmp(what, "moved") == 0) move(ranges[i].begin, bytes);
     }
-    if (strcmp(what, "vdso") == 0) {
-        puts("ready");
-        fflush(stdout);
-        while (fgets(line, sizeof(line), stdin) != 0) {
-            trace("asked");
-            puts("traced");
-            fflush(stdout);
-        }
-        return 0;
-    }
-    fork_some();
+    if (is_asked)
+        obey();
+    else
+        fork_some();
     return 0;
 }
 """
@@ -147,8 +157,8 @@ int main(int argc, char** argv) {
         self.record("moved")
         self.check_whose_they_are()
 
-    def test_the_vdso(self):
-        with subprocess.Popen([self.program, "vdso"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    def check_that_it_can_be_attached_to(self, what):
+        with subprocess.Popen([self.program, what, "asked"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             self.assertEqual(process.stdout.readline(), "ready\n")
             with subprocess.Popen([PLUMB, "record", "-p", str(process.pid), "--duration", "1s", "-o", self.trace],
                                   stderr=subprocess.PIPE, text=True) as recorder:
@@ -160,6 +170,12 @@ int main(int argc, char** argv) {
             process.stdin.close()
             self.assertEqual((process.wait(timeout=30), recorder.returncode), (0, 0), said)
         self.assertGreater(len(self.events()), 0)
+
+    def test_the_vdso(self):
+        self.check_that_it_can_be_attached_to("vdso")
+
+    def test_the_first_stack_before_it_is_recorded(self):
+        self.check_that_it_can_be_attached_to("stack")
 
 
 if __name__ == "__main__":

@@ -16,17 +16,21 @@ class VforkNames(TracedProgramTest):
     PROGRAM = """
 #include <plumb/tracepoint.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 PLUMB_EVENT(family, step, (u64, number))
 /* Another one of another name, that had the same number. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static void have_had_one(int number) {
     char text[16];
     const pid_t child = vfork();
     if (child == 0) {
         prctl(PR_SET_NAME, "another", 0, 0, 0);
+        pthread_mutex_lock(&mutex);
+        pthread_mutex_unlock(&mutex);
         plumb_trace(family, step, number);
         _exit(0);
     }
@@ -44,6 +48,8 @@ int main(void) {
     const pid_t child = vfork();
     if (child == 0) {
         prctl(PR_SET_NAME, "the-child", 0, 0, 0);
+        pthread_mutex_lock(&mutex);
+        pthread_mutex_unlock(&mutex);
         plumb_trace(family, step, 2);
         _exit(0);
     }
@@ -70,6 +76,16 @@ int main(void) {
             view = subprocess.run([BUILD / "cli/plumb", "view", "--json", self.trace], capture_output=True, text=True, timeout=60, check=True)
             names = {event["fields"]["number"]: event["comm"] for event in map(json.loads, view.stdout.splitlines())}
             self.assertEqual(names, {0: "another", 1: "the-parent", 2: "the-child", 3: "the-parent"})
+
+    def test_in_each_runtime(self):
+        """That of a probe is another one; the program's vfork() is in front."""
+        done = subprocess.run([BUILD / "cli/plumb", "record", "-q", "--preload", "pthread", "-e", "pthread:*", "-o", self.trace, "--",
+                               self.program], capture_output=True, text=True, timeout=60, check=True)
+        other, parent, child = done.stdout.split()
+        view = subprocess.run([BUILD / "cli/plumb", "view", "--json", self.trace], capture_output=True, text=True, timeout=60, check=True)
+        names = [event["comm"] for event in map(json.loads, view.stdout.splitlines()) if str(event["pid"]) != parent]
+        if other == child:
+            self.assertEqual(sorted(set(names)), ["another", "the-child"], names)
 
 
 if __name__ == "__main__":

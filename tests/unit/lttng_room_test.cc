@@ -10,6 +10,7 @@ extern "C" {
 #include <cstdlib>
 #include <map>
 #include <random>
+#include <sys/mman.h>
 #include <vector>
 
 __thread struct reader* lttng_ust_urcu_reader;
@@ -166,24 +167,71 @@ TEST_F(LttngRoom, KnowsWhatIsAround) {
     ust_context frames[5];
     for (const int order : {3, 0, 4, 1})
         ASSERT_NE(take(frames[order], 100), nullptr);
+    std::uint32_t begun = 4;
     const auto around = [&](const ust_context& frame) {
-        struct around found = {place(frame), 0, 0};
+        struct around found = {};
+        found.place = place(frame);
         room_know_all_around(reader_, &found);
-        return std::make_pair(found.next, found.count);
+        EXPECT_EQ(found.begun, begun);
+        return std::make_pair(found.next, found.above);
     };
     EXPECT_EQ(around(frames[0]), std::make_pair(place(frames[1]), 3U));
     EXPECT_EQ(around(frames[2]), std::make_pair(place(frames[3]), 2U));
     EXPECT_EQ(around(frames[4]), std::make_pair(std::uintptr_t{0}, 0U));
     room_give_back(taken_of(&frames[3]));
+    begun--;
     EXPECT_EQ(around(frames[2]), std::make_pair(place(frames[4]), 1U));
     std::vector<unsigned char> far(ROOM_FRAMES_APART + 3 * sizeof(ust_context));
     auto* const below = reinterpret_cast<ust_context*>(far.data());
     auto* const above = reinterpret_cast<ust_context*>(far.data() + far.size()) - 1;
     ASSERT_NE(take(*above, 100), nullptr);
+    begun++;
     const auto others = around(frames[0]).second - (place(*above) > place(frames[0]));
     EXPECT_EQ(around(*below).first, 0U) << "it is far";
     EXPECT_EQ(around(*below).second, 1U + (place(frames[0]) > place(*below)) * (others + 1));
     EXPECT_EQ(around(*(below + 3)).first, place(*above));
+}
+
+TEST_F(LttngRoom, WhatWasLeftIsNotAroundForWhoLooks) {
+    ust_context frames[3];
+    for (ust_context& frame : frames)
+        ASSERT_NE(take(frame, 100), nullptr);
+    frames[1].own = nullptr;
+    struct around found = {};
+    room_know_all_around(reader_, &found);
+    EXPECT_EQ(found.begun, 3U);
+    found = {};
+    found.looks = true;
+    room_know_all_around(reader_, &found);
+    EXPECT_EQ(found.begun, 2U);
+}
+
+/* A coroutine's that waits. */
+TEST_F(LttngRoom, WhatCanNotBeReadWasNotLeft) {
+    void* const page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(page, MAP_FAILED);
+    ust_context asks;
+    ASSERT_NE(take(*static_cast<ust_context*>(page), 1000), nullptr);
+    ASSERT_EQ(mprotect(page, 4096, PROT_NONE), 0);
+    EXPECT_FALSE(room_take_back(reader_, &asks));
+    EXPECT_NE(used(), 0U);
+    munmap(page, 4096);
+}
+
+/* Where he was interrupted between that it begins there no more, and that its units are free. */
+TEST_F(LttngRoom, WhoJumpsAwayInTheMiddleOfItsEndLeavesItForTheNext) {
+    ust_context context, asks;
+    taken* const record = take(context, 300);
+    ASSERT_NE(record, nullptr);
+    const std::uint32_t all = used();
+    room_give_back(record);
+    EXPECT_EQ(used(), 0U);
+    reader_->room |= all; /* as before */
+    EXPECT_FALSE(room_take_back(reader_, &asks)) << "his frame is there";
+    context.own = nullptr;
+    reader_->pause = 0;
+    EXPECT_TRUE(room_take_back(reader_, &asks));
+    EXPECT_EQ(used(), 0U);
 }
 
 TEST_F(LttngRoom, WhoHasNoneIsGivenNone) {

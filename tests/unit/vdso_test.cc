@@ -9,24 +9,24 @@
 #include <cstring>
 #include <vector>
 
-namespace plumb::sys {
+namespace plumb {
 namespace {
 
 uint64_t image; /* where the kernel says that it is */
-uint64_t auxiliary_of_test(unsigned long type) {
+uint64_t told_to_test(unsigned long type) {
     return type == AT_SYSINFO_EHDR ? image : 0;
 }
 
 } // namespace
-} // namespace plumb::sys
+} // namespace plumb
 
-#define auxiliary auxiliary_of_test
+#define told_at_start told_to_test
 #define find_in_vdso find_in_image
 namespace plumb {
 static void* find_in_image(const char* name);
 }
 #include "libtrace/vdso.cc"
-#undef auxiliary
+#undef told_at_start
 #undef find_in_vdso
 
 namespace plumb {
@@ -47,7 +47,7 @@ protected:
     enum class Hash { old, gnu, none };
 
     explicit VdsoTest() { make(0, Hash::old); }
-    ~VdsoTest() override { sys::image = 0; }
+    ~VdsoTest() override { image = 0; }
 
     /* `linked`: the address that it was linked for. Symbols: none, one that is not here, and three functions. */
     void make(uint64_t linked, Hash hash) {
@@ -88,13 +88,12 @@ protected:
         /* The first symbol with a hash is number 1; one bucket is empty, and the last chain has two. */
         const uint32_t gnu_hash[] = {3, 1, 1, 0, 0, 0, 2, 0, 3, 0, 1, 0, 1};
         std::memcpy(image_.gnu_hash, gnu_hash, sizeof(gnu_hash));
-        sys::image = reinterpret_cast<uint64_t>(&image_);
+        image = reinterpret_cast<uint64_t>(&image_);
     }
     /* As an offset from its begin; -1: there is none. */
     int64_t found(const char* name) const {
         void* const function = find_in_image(name);
-        return function == nullptr ? -1
-                                   : static_cast<int64_t>(reinterpret_cast<uint64_t>(function) - sys::image);
+        return function == nullptr ? -1 : static_cast<int64_t>(reinterpret_cast<uint64_t>(function) - image);
     }
 
     Image image_{};
@@ -145,7 +144,7 @@ TEST_F(VdsoTest, NothingIsFoundInWhatIsNone) {
     make(0, Hash::old);
     image_.segments[1].p_type = PT_NOTE;
     EXPECT_EQ(found("first"), -1);
-    sys::image = 0;
+    image = 0;
     EXPECT_EQ(found("first"), -1);
 }
 

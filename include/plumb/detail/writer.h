@@ -50,6 +50,7 @@ struct plumb_thread {
     uint32_t introduced; /* it is introduced to all channels up to this epoch */
     uint32_t forks;      /* of the process, by which all this is of the thread that it was before */
     uint64_t in_vfork;   /* address of the frame of a vfork() that is on its way; 0: none */
+    uint64_t vforks;     /* how often it has called vfork(): children that have one number after the other */
 };
 
 /* So many bytes below that frame stands its address, as long as the thread has not left it. */
