@@ -40,18 +40,25 @@ void SessionRecording::tell_unknown_providers() {
         problems_.push_back(unknown_provider_text(each));
 }
 
+/* As before: nothing that is stored from now on may say that it ends, or who comes behind a death of ours would end it. */
+Error SessionRecording::go_on(const Error& why) {
+    description_.is_ending = false;
+    arm_triggers(description_.is_started);
+    return why;
+}
+
 /* Said first, and the session is removed when all of it has been read: who dies in the middle of it has it finished by the next
  * worker, which finds either a session with what is left to read, or nothing to read. */
 Result<Json> SessionRecording::end() {
     arm_triggers(false);
     (void)look_at_triggers();
     description_.is_ending = true;
-    if (Status stored = store(); !stored) return stored.error();
+    if (Status stored = store(); !stored) return go_on(stored.error());
     auto report = session_->close();
     if (!report) {
-        description_.is_ending = false;
-        (void)store().has_value();
-        return report.error();
+        const Error why = go_on(report.error());
+        store_taken_back();
+        return why;
     }
     if (places_)
         places_->close([&](const Result<Report>& each) {

@@ -87,6 +87,18 @@ Status SessionRecording::store() const {
     return folder_.write(description_.name, description_as_json(description_, true).dump(2) + "\n");
 }
 
+/* Of a change that could not be made. The file may say that it was, and is tried again until it does not: the worker behind a death of
+ * ours believes it. */
+void SessionRecording::store_taken_back() {
+    const Status stored = store();
+    if (!stored && !must_store_again_)
+        tell(stored.error()
+                 .with("The description of session {} says what was not done, until it can be written",
+                       description_.name)
+                 .message());
+    must_store_again_ = !stored;
+}
+
 std::vector<Rule> SessionRecording::rules() const {
     return rules_in(description_.rules);
 }
@@ -280,6 +292,7 @@ void SessionRecording::leave() {
 std::uint64_t SessionRecording::look() {
     const std::uint64_t now_ns = read_clock(PLUMB_CLOCK_MONOTONIC);
     sample(now_ns);
+    if (must_store_again_) store_taken_back();
     std::uint64_t again_ns = std::min(idle_ns, look_at_triggers());
     leave_off_ended();
     again_ns = std::min({again_ns, session_->hold_filtered(), look_at_places()});

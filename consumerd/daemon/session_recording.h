@@ -106,6 +106,7 @@ private:
     Result<std::map<std::string, LeftTrace>> close_left_journals(std::vector<LeftChunk>& chunks);
     QuiescenceOptions quiescence() const;
     Status store() const;
+    void store_taken_back();
     std::vector<Rule> rules() const;
     std::vector<Rule> rules_off_since() const;
     Status note_rules_off(std::vector<Rule> off);
@@ -123,6 +124,7 @@ private:
     void tell_without_journal(const std::string& journal);
     void leave_off_ended();
     void give_up(const Error& why);
+    Error go_on(const Error& why);
 
     Result<std::string> end_chunk();
     bool finish_chunk(DrainTotals totals, const std::vector<Error>& at_end, std::uint64_t ended);
@@ -224,6 +226,7 @@ private:
     std::uint64_t chunk_began_ = 0, chunk_began_ns_ = 0; /* by the clock of records, and by ours */
     std::uint64_t next_rotation_ns_ = 0;
     bool has_failed_to_rotate_ = false;
+    bool must_store_again_ = false; /* the file says what was taken back */
     bool is_gone_ = false;
     std::vector<Unreachable> unreachable_; /* at the last change */
     std::vector<std::string> problems_;    /* the last ones */

@@ -197,7 +197,7 @@ Result<Report> SessionRecording::change_rules(std::vector<DescribedRule> next, c
     const auto go_back = [&](const Error& error) {
         std::swap(description_.rules, next);
         description_.rules_off_since.clear();
-        if (Status stored = store(); !stored) log_(stored.error().message());
+        store_taken_back();
         return error;
     };
     if (!added.empty()) {
@@ -305,7 +305,7 @@ Result<Report> SessionRecording::switch_on(bool is_on) {
     if (!report) {
         if (kernel_ && is_on) (void)kernel_->switch_on(false).has_value();
         description_.is_started = !is_on;
-        if (Status stored = store(); !stored) log_(stored.error().message());
+        store_taken_back();
         return report.error();
     }
     if (kernel_ && !is_on)

@@ -227,7 +227,7 @@ Result<Json> SessionRecording::add_trigger(Trigger trigger) {
     end_trigger(added);
     const Error why = done.error().with("Trigger {}", added.name);
     description_.triggers.pop_back();
-    if (Status stored = store(); !stored) log_(stored.error().message());
+    store_taken_back();
     return why;
 }
 
@@ -244,12 +244,17 @@ Result<Json> SessionRecording::remove_trigger(const std::string& name) {
             .as(ENOENT);
     }
     Json answer = trigger_status(*found);
-    end_trigger(*found);
+    const auto place = found - description_.triggers.begin();
+    Trigger removed = std::move(*found);
     description_.triggers.erase(found);
+    if (Status stored = store(); !stored) { /* it stays: the next worker would have it, too */
+        description_.triggers.insert(description_.triggers.begin() + place, std::move(removed));
+        return stored.error();
+    }
+    end_trigger(removed);
     const bool watches = std::any_of(description_.triggers.begin(), description_.triggers.end(),
                                      [](const Trigger& each) { return each.cause == TriggerCause::death; });
     if (!watches) deaths_.reset();
-    if (Status stored = store(); !stored) return stored.error();
     return Json{{"removed", std::move(answer)}};
 }
 
