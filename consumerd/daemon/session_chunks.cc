@@ -145,8 +145,11 @@ WaitingChunk SessionRecording::ended_chunk(const std::string& folder, const Left
 }
 
 void SessionRecording::note_problems(const std::vector<Error>& problems) {
-    for (const Error& problem : problems)
-        problems_.push_back(problem.message());
+    for (const Error& problem : problems) {
+        std::string text = problem.message();
+        std::erase(problems_, text); /* told when it was seen, and now as one of the chunk */
+        problems_.push_back(std::move(text));
+    }
     keep_last(problems_);
 }
 

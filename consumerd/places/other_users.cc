@@ -111,6 +111,24 @@ std::uint32_t OtherUsers::processes_without_slot() const {
     return count;
 }
 
+static Error was_shortened(const UserPlace& place, const Channel& channel) {
+    return Error(
+        "A program of user {} has shortened a channel ({}) while it was recorded: events of that user's "
+        "programs are lost.",
+        place.user_id, channel.path());
+}
+
+/* A new channel is made for who comes then: at once for a slip, later and later for who does it again and again. */
+void OtherUsers::retry_shortened(const Part& part) {
+    constexpr std::uint64_t first_pause_ns = 1'000'000'000;
+    constexpr std::uint32_t doublings_max = 12; /* about an hour */
+    Shortened& shortened = shortened_[part.place];
+    shortened.why = was_shortened(part.place, part.session.channel()).message();
+    tried_[part.place] = shortened.why;
+    next_try_ns_[part.place] =
+        read_clock(PLUMB_CLOCK_MONOTONIC) + (first_pause_ns << std::min(shortened.times++, doublings_max));
+}
+
 std::vector<Error> OtherUsers::end_truncated(const EachReport& each) {
     const std::size_t known = finished_problems_.size();
     for (auto part = parts_.begin(); part != parts_.end();) {
@@ -119,7 +137,9 @@ std::vector<Error> OtherUsers::end_truncated(const EachReport& each) {
             continue;
         }
         each(part->session.end());
+        remember(*part);
         finish(*part);
+        retry_shortened(*part);
         part = parts_.erase(part);
     }
     return {finished_problems_.begin() + static_cast<std::ptrdiff_t>(known), finished_problems_.end()};
@@ -189,16 +209,28 @@ void OtherUsers::announce_cut(std::uint64_t at) {
         part.drain->announce_cut(at);
 }
 
+/* What is missing from the first moment of a chunk. */
+void OtherUsers::begin_chunk_problems() {
+    for (const auto& [place, shortened] : shortened_) {
+        const bool is_looked_for = is_open_for_everybody_ || open_for_.count(place.user_id) != 0;
+        if (!has_part(place) && (is_settled(place) || !is_looked_for))
+            chunk_problems_.push_back(Error("{}", shortened.why));
+    }
+}
+
 /* Where nobody has come so far, the folder of the chunk that ends says nothing. */
 void OtherUsers::rotate(const std::string& directory, std::uint64_t at, std::vector<Error>& problems) {
     for (Part& part : parts_) {
         const Drain::Chunk ended = part.drain->rotate(std::move(part.next_sink), directory, at);
         if (!ended.written) problems.push_back(ended.written.error().with("{}", programs_at(part.place)));
+        if (part.session.channel().was_truncated()) /* seen by nobody so far */
+            problems.push_back(was_shortened(part.place, part.session.channel()));
         add_totals(chunk_totals_, ended.totals);
         if (part.was_awaited && is_empty(ended.totals)) remove_folder(part.folder);
     }
     for (Error& problem : take_chunk_problems())
         problems.push_back(std::move(problem));
+    begin_chunk_problems();
     finished_totals_.progress.chunk_bytes = finished_totals_.progress.chunk_events = 0;
     goes_to(directory);
 }
@@ -254,10 +286,7 @@ void OtherUsers::finish(Part& part) {
     add_totals(chunk_totals_, of_chunk);
     if (part.was_awaited && is_empty(of_chunk)) remove_folder(part.folder);
     if (part.session.channel().was_truncated()) {
-        finished_problems_.push_back(Error("A program of user {} has shortened a channel ({}) while it was "
-                                           "recorded: events of that user's programs "
-                                           "are lost.",
-                                           part.place.user_id, part.session.channel().path()));
+        finished_problems_.push_back(was_shortened(part.place, part.session.channel()));
         chunk_problems_.push_back(finished_problems_.back());
     }
     if (Status removed = part.session.remove_channel(); !removed)

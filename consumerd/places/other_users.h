@@ -115,7 +115,7 @@ public:
     std::uint64_t hold_filtered();
 
     /* Ends the recording of those whose channel a program of theirs has shortened, and of nobody else: from such a channel
-     * nothing more comes. Why is what it returns; finish() tells it once more. */
+     * nothing more comes. join_later() makes another one. Why is what it returns; finish() tells it once more. */
     std::vector<Error> end_truncated(const EachReport& each);
     /* As Session::check_entrance(), of each; told once of each. */
     std::vector<Error> check_entrances();
@@ -179,6 +179,8 @@ private:
                   std::optional<LeftTrace> left);
     void retire_containers(const std::vector<std::shared_ptr<const Container>>& there,
                            const EachReport& each);
+    void retry_shortened(const Part& part);
+    void begin_chunk_problems();
     void remember(const Part& part);
     void remove_kept(Part& part);
     Result<Report> tried(const UserPlace& place, Result<Report> begun);
@@ -217,11 +219,16 @@ private:
     std::uint64_t next_look_ns_ = 0;         /* at those */
     std::map<UserPlace, std::string> tried_; /* and what went wrong, if anything did */
     std::map<UserPlace, std::uint64_t> next_try_ns_; /* when those are tried again that found no room */
-    DrainTotals finished_totals_;                    /* of those that are no part any more */
-    DrainTotals chunk_totals_;                       /* of those, and of all when a chunk ends */
+    struct Shortened {
+        std::uint32_t times = 0;
+        std::string why;
+    };
+    std::map<UserPlace, Shortened> shortened_; /* whose channel was */
+    DrainTotals finished_totals_;              /* of those that are no part any more */
+    DrainTotals chunk_totals_;                 /* of those, and of all when a chunk ends */
     std::vector<Error> finished_problems_;
     std::vector<Error> chunk_problems_; /* of those that ended in the chunk that is written */
-    /* Of containers that are gone. */
+    /* Of those that are no part any more. */
     std::uint32_t programs_begun_before_ = 0, without_slot_before_ = 0;
     std::vector<EventDescription> kinds_before_;
 };

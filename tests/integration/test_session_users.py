@@ -304,6 +304,30 @@ class SessionUsers(TracedProgramTest):
         self.plumb("record", "-q", "--user", NOBODY, "-o", f"{self.trace}-next", "--duration", "100ms")
         self.assertFalse(channel.exists())
 
+    def test_who_shortens_his_channel_is_recorded_again(self):
+        first = Ticker(self, *as_user(NOBODY))
+        self.begin("--all-users")
+        self.wait_for_places(1)
+        subprocess.run([*as_user(NOBODY), "sh", "-c", f"truncate -s 0 /dev/shm/plumb-{NOBODY}/channel-*"], check=True)
+        self.plumb("rotate", "all")  # before the session may have looked
+        self.wait_until(lambda: any("has shortened a channel" in each for each in self.status()["problems"]))
+        waiting = Ticker(self, *as_user(NOBODY))
+        self.wait_for_places(1)
+        self.plumb("rotate", "all")
+        later = Ticker(self, *as_user(NOBODY))
+        time.sleep(0.3)
+        count = later.end()
+        waiting.end()
+        first.starter.communicate(timeout=20)  # it did not outlive that
+        said = self.plumb("destroy", "all").stderr
+        self.assertEqual(said.count("has shortened a channel"), 1, said)
+        summaries = sorted(self.trace.glob("chunk-*/summary.json"))
+        self.trace = summaries[-1].parent
+        self.assert_exact(self.numbers()[later.inside], 0, count - 1)
+        chunks = [json.loads(path.read_text()) for path in summaries]
+        self.assertIn("has shortened a channel", " ".join(chunks[0]["problems"]))
+        self.assertEqual([chunk["complete"] for chunk in chunks], [False] * (len(chunks) - 1) + [True])
+
     def test_containers_that_vanish(self):
         self.begin("--all-users")
 
