@@ -66,6 +66,13 @@ bool is_whole(const DrainTotals& totals) {
     return totals.write_error.empty() && totals.not_switched_on.empty();
 }
 
+/* Neither events, nor any that are missing. */
+bool is_nothing(const DrainTotals& totals) {
+    return totals.progress.events == 0 && totals.progress.events_discarded == 0 &&
+           totals.progress.subbufs_lost == 0 && totals.not_switched_on.empty() && totals.missed.empty() &&
+           totals.not_described.empty();
+}
+
 std::string not_switched_on_in(const std::string& path, const NamedCount& missing) {
     const std::string name = path.substr(path.rfind('/') + 1);
     if (missing.name == "refused_clock")
@@ -288,9 +295,7 @@ void SessionRecording::end_drain() {
         places_.reset();
     }
     note_problems(problems);
-    const bool is_empty = totals.progress.events == 0 && totals.progress.events_discarded == 0 &&
-                          totals.progress.subbufs_lost == 0 && of_chunk.empty() && chunk_problems_.empty();
-    if (is_empty && chunks_->number() > 1)
+    if (is_nothing(totals) && of_chunk.empty() && chunk_problems_.empty() && chunks_->number() > 1)
         chunks_->drop_current();
     else
         (void)finish_chunk(std::move(totals), of_chunk, drain_->now());
