@@ -99,6 +99,17 @@ Result<Json> SessionRecording::end() {
     return answer;
 }
 
+/* What nobody reads any more of the session that had this cookie. */
+void SessionRecording::tell_left(std::uint64_t cookie) {
+    for (const UserPlace& place : places_of(::geteuid())) {
+        const auto directory = UserDirectory::open_existing(place);
+        if (!directory) continue;
+        const auto all = left_channels(*directory);
+        for (const LeftChannel& left : all ? *all : std::vector<LeftChannel>())
+            if (left.cookie == cookie) tell(left_text(left));
+    }
+}
+
 /* What nobody has read is left to `plumb extract`, and that is said. */
 void SessionRecording::give_up(const Error& why) {
     const std::string text =
@@ -113,10 +124,8 @@ void SessionRecording::give_up(const Error& why) {
         const auto directory = UserDirectory::open_existing(place);
         if (!directory) continue;
         (void)stop_keeping(*directory, description_.cookie).has_value();
-        const auto all = left_channels(*directory);
-        for (const LeftChannel& left : all ? *all : std::vector<LeftChannel>())
-            if (left.cookie == description_.cookie) tell(left_text(left));
     }
+    tell_left(description_.cookie);
     give_up_places();
     if (description_.kernel.is_recorded()) KernelSession::remove_kept(description_.cookie);
     if (!directory_) load_waiting_chunks(); /* which are not to be had either */

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 namespace plumb {
 namespace {
@@ -164,6 +165,12 @@ Result<Session> SessionRecording::adopt(std::uint64_t cookie) const {
     return problem ? *problem : Error("There is no directory of user {}.", ::geteuid()).as(ENOENT);
 }
 
+/* In the summary of its first chunk, too. */
+void SessionRecording::begins_anew(const Error& problem) {
+    tell(problem.message());
+    chunk_problems_.push_back(problem);
+}
+
 /* The cookie is stored before there is anything of that name: whoever comes next finds what there is. */
 Status SessionRecording::open_session(ChannelConfig config) {
     if (description_.cookie != 0) {
@@ -174,7 +181,7 @@ Status SessionRecording::open_session(ChannelConfig config) {
         }
         const Error& why = session.error();
         if (why.number() != ENOENT && why.number() != EBADMSG) return why;
-        log_(why.with("The session begins anew, since its channel can not be taken over").message());
+        begins_anew(why.with("The session begins anew, since its channel can not be taken over"));
         if (why.number() == EBADMSG)
             for (const UserPlace& place : places_of(::geteuid()))
                 if (const auto directory = UserDirectory::open_existing(place))
@@ -183,7 +190,7 @@ Status SessionRecording::open_session(ChannelConfig config) {
         if (description_.kernel.is_recorded()) KernelSession::remove_kept(description_.cookie);
         description_.kernel.is_made = false;
     }
-    description_.cookie = random_cookie();
+    const std::uint64_t cookie_before = std::exchange(description_.cookie, random_cookie());
     if (Status stored = store(); !stored) return stored;
     config.is_kept = true;
     auto session = Session::create(config, quiescence(), {}, description_.cookie);
@@ -191,6 +198,7 @@ Status SessionRecording::open_session(ChannelConfig config) {
     session_ = std::move(*session);
     for (const Error& each : session_->left_behind())
         log_(each.message());
+    if (cookie_before != 0) tell_left(cookie_before);
     return ok();
 }
 

@@ -124,6 +124,8 @@ private:
     void tell_without_journal(const std::string& journal);
     void leave_off_ended();
     void give_up(const Error& why);
+    void begins_anew(const Error& problem);
+    void tell_left(std::uint64_t cookie);
     Error go_on(const Error& why);
 
     Result<std::string> end_chunk();
