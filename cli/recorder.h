@@ -233,7 +233,7 @@ private:
     std::unique_ptr<char[]> closing_room_;
     std::uint64_t turns_without_memory_ = 0;
     bool has_write_failures_ = false;
-    bool entrance_is_lost_ = false;
+    std::string lost_entrance_; /* why programs that start do not find the session */
     bool has_told_of_waiting_ = false;
     TakenSignal last_sent_to_group_, last_of_terminal_, asked_to_stop_;
     Insistence by_keys_, by_others_;

@@ -156,6 +156,9 @@ void Recorder::finish_chunk(DrainTotals totals, std::vector<Error> problems, std
     summary.duration_ns = static_cast<std::uint64_t>(summary.chunk->end_ns - summary.chunk->begin_ns);
     for (const Error& problem : problems)
         summary.problems.push_back(problem.message());
+    if (!lost_entrance_.empty())
+        summary.problems.push_back("Programs that started since were not recorded: " + lost_entrance_);
+    if (Status whole = check_channel(); !whole) summary.problems.push_back(whole.error().message());
     const std::uint64_t events = totals.progress.events, bytes = totals.progress.bytes;
     summary.totals = std::move(totals);
     chunk_summary_space_.reset();

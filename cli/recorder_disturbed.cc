@@ -12,10 +12,10 @@ void Recorder::look_at_entrance() {
     if (other_users_)
         for (const Error& lost : other_users_->check_entrances())
             entrance_is_lost(lost);
-    if (entrance_is_lost_) return;
+    if (!lost_entrance_.empty()) return;
     const Status open = session_->check_entrance();
     if (open) return;
-    entrance_is_lost_ = true;
+    lost_entrance_ = open.error().message();
     entrance_is_lost(open.error());
 }
 

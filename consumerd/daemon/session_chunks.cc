@@ -122,9 +122,11 @@ Result<std::string> SessionRecording::end_chunk() {
         add_totals(ended.totals, places_->take_chunk_totals());
     }
     note_problems(problems);
+    look_at_entrance();
     std::string path = chunks_->path();
     if (finish_chunk(std::move(ended.totals), problems, at)) path = chunks_->final_path();
     chunks_->enter();
+    chunk_problems_ = lasting_problems_;
     chunk_began_ = at;
     chunk_began_ns_ = read_clock(PLUMB_CLOCK_MONOTONIC);
     remove_old_chunks();
@@ -322,10 +324,13 @@ Result<std::string> SessionRecording::take_snapshot() {
     options.drain.names_found = names_found_;
     auto taken = plumb::take_snapshot(*session_, *calibration_, nullptr, options);
     if (!taken) return give_up(taken.error());
-    Json summary = {{"trace", path},
-                    {"name", description_.name},
-                    {"complete", taken->problems.empty() && is_whole(taken->totals)},
-                    {"problems", taken->problems}};
+    Json summary = {
+        {"trace", path},
+        {"name", description_.name},
+        {"complete", taken->problems.empty() && lasting_problems_.empty() && is_whole(taken->totals)},
+        {"problems", taken->problems}};
+    for (const Error& problem : lasting_problems_)
+        summary["problems"].push_back(problem.message());
     put_totals(summary, taken->totals, session_->channel().config(), *folder);
     const auto opened = Folder::open(*folder);
     if (!opened) return give_up(opened.error());

@@ -52,6 +52,7 @@ Error SessionRecording::go_on(const Error& why) {
 Result<Json> SessionRecording::end() {
     arm_triggers(false);
     (void)look_at_triggers();
+    look_at_entrance();
     description_.is_ending = true;
     if (Status stored = store(); !stored) return go_on(stored.error());
     auto report = session_->close();

@@ -285,6 +285,31 @@ Result<std::map<std::string, LeftTrace>> SessionRecording::open_drain() {
     return left;
 }
 
+/* Programs that begin later find the session through files that others of this user may damage or remove, as logind does when a user
+ * logs out. It is told once, and in the summary of each chunk from then on. */
+void SessionRecording::look_at_entrance() {
+    const Channel& channel = session_->channel();
+    const auto lasts = [this](const Error& problem) {
+        tell(problem.message());
+        chunk_problems_.push_back(problem);
+        lasting_problems_.push_back(problem);
+    };
+    if (!channel_was_shortened_ && channel.was_truncated()) {
+        channel_was_shortened_ = true;
+        lasts(Error("Another program has shortened the session's channel ({}): events of it are lost, and "
+                    "nothing more comes from it.",
+                    channel.path())
+                  .hint("Make the session anew."));
+    }
+    if (entrance_is_lost_) return;
+    const Status open = session_->check_entrance();
+    if (open) return;
+    entrance_is_lost_ = true;
+    lasts(open.error()
+              .with("Programs that started since are not recorded")
+              .hint("Make the session anew; those that ran before are recorded until then."));
+}
+
 void SessionRecording::leave() {
     is_gone_ = true;
     if (places_) places_->leave();
@@ -303,6 +328,7 @@ std::uint64_t SessionRecording::look() {
     if (must_store_again_) store_taken_back();
     std::uint64_t again_ns = std::min(idle_ns, look_at_triggers());
     leave_off_ended();
+    look_at_entrance();
     again_ns = std::min({again_ns, session_->hold_filtered(), look_at_places()});
     if (!drain_) return again_ns;
     if (kernel_) {

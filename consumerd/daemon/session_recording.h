@@ -123,6 +123,7 @@ private:
     ChannelDrainOptions drain_options(const std::string& directory);
     void tell_without_journal(const std::string& journal);
     void leave_off_ended();
+    void look_at_entrance();
     void give_up(const Error& why);
     void begins_anew(const Error& problem);
     void tell_left(std::uint64_t cookie);
@@ -151,6 +152,7 @@ private:
     void add_processes(const StateFile& state, Json& list) const;
     Json places_as_status() const;
     std::string damage() const;
+    bool is_own_damaged() const;
     void tell_damage();
     void tell_unknown_providers();
 
@@ -215,6 +217,8 @@ private:
     std::optional<ChunkFolders> chunks_;
     WaitingChunks waiting_chunks_;
     std::vector<Error> chunk_problems_; /* of the one that is written: for its summary */
+    bool entrance_is_lost_ = false, channel_was_shortened_ = false;
+    std::vector<Error> lasting_problems_; /* of each chunk from now on */
     std::uint64_t next_finish_ns_ = 0;
     std::unique_ptr<Drain> drain_;
     std::unique_ptr<OtherUsers> places_; /* what is recorded besides */

@@ -35,15 +35,17 @@ std::uint64_t memory_of(const Channel& channel) {
 }
 
 /* Empty if there is none. */
-std::string damage_text(const ChannelFill& fill, const DrainProgress& progress) {
+std::string damage_text(const ChannelFill& fill, const DrainProgress& progress, bool is_own) {
     if (fill.counters_written_over == 0 && progress.damaged_records == 0 && progress.damaged_subbufs == 0)
         return {};
-    return fmt::format(
-        "Some program wrote over the session's channel: {} and {} are left out, and {} of lost events "
-        "can not be believed. Other sessions are not touched by it. End that program, and make the "
-        "session anew.",
-        counted(progress.damaged_records, "record"), counted(progress.damaged_subbufs, "sub-buffer"),
-        counted(fill.counters_written_over, "counter"));
+    return fmt::format("Some program wrote over {}: {} and {} are left out, and {} of lost events "
+                       "can not be believed. Other sessions are not touched by it. {}",
+                       is_own ? "the session's channel" : "a channel of other users' programs",
+                       counted(progress.damaged_records, "record"),
+                       counted(progress.damaged_subbufs, "sub-buffer"),
+                       counted(fill.counters_written_over, "counter"),
+                       is_own ? "End that program, and make the session anew."
+                              : "What of the session's own user is recorded is sound.");
 }
 
 } // namespace
@@ -118,7 +120,13 @@ std::string SessionRecording::damage() const {
         places_->for_each([&](const OtherUsers::Glance& each) {
             add_fill(fill, fill_of(each.session.channel().bytes(), each.session.channel().made_as()));
         });
-    return damage_text(fill, progress());
+    return damage_text(fill, progress(), is_own_damaged());
+}
+
+bool SessionRecording::is_own_damaged() const {
+    const ChannelFill fill = fill_of(session_->channel().bytes(), session_->channel().made_as());
+    const DrainProgress own = drain_ ? drain_->progress() : DrainProgress();
+    return fill.counters_written_over != 0 || own.damaged_records != 0 || own.damaged_subbufs != 0;
 }
 
 /* Who ends it may never have asked how it was. */
@@ -175,12 +183,18 @@ Json SessionRecording::status() const {
     }
     if (description_.is_flight_recorder()) root["snapshots"] = description_.snapshots;
     if (!description_.triggers.empty()) root["triggers"] = triggers();
-    root["problems"] = problems_;
+    root["problems"] = Json::array();
+    for (const Error& lasting : lasting_problems_) /* however long ago they were told */
+        if (std::find(problems_.begin(), problems_.end(), lasting.message()) == problems_.end())
+            root["problems"].push_back(lasting.message());
+    for (const std::string& text : problems_)
+        root["problems"].push_back(text);
     for (const std::string& line : drain_lines())
         root["problems"].push_back(line);
     for (const WaitingChunk& chunk : waiting_chunks_.all())
         root["problems"].push_back(waiting_text(chunk));
-    if (const std::string text = damage_text(fill, progress); !text.empty()) root["problems"].push_back(text);
+    if (const std::string text = damage_text(fill, progress, is_own_damaged()); !text.empty())
+        root["problems"].push_back(text);
     return root;
 }
 

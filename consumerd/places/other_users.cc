@@ -145,14 +145,19 @@ std::vector<Error> OtherUsers::end_truncated(const EachReport& each) {
     return {finished_problems_.begin() + static_cast<std::ptrdiff_t>(known), finished_problems_.end()};
 }
 
+void OtherUsers::tell_lost_entrance(const Part& part) {
+    chunk_problems_.push_back(part.lost_entrance->with("Programs that started since were not recorded"));
+}
+
 std::vector<Error> OtherUsers::check_entrances() {
     std::vector<Error> lost;
     for (Part& part : parts_) {
-        if (part.entrance_is_lost) continue;
+        if (part.lost_entrance) continue;
         const Status open = part.session.check_entrance();
         if (open) continue;
-        part.entrance_is_lost = true;
-        lost.push_back(open.error().with("{}", programs_at(part.place)));
+        part.lost_entrance = open.error().with("{}", programs_at(part.place));
+        lost.push_back(*part.lost_entrance);
+        tell_lost_entrance(part);
     }
     return lost;
 }
@@ -211,6 +216,8 @@ void OtherUsers::announce_cut(std::uint64_t at) {
 
 /* What is missing from the first moment of a chunk. */
 void OtherUsers::begin_chunk_problems() {
+    for (const Part& part : parts_)
+        if (part.lost_entrance) tell_lost_entrance(part);
     for (const auto& [place, shortened] : shortened_) {
         const bool is_looked_for = is_open_for_everybody_ || open_for_.count(place.user_id) != 0;
         if (!has_part(place) && (is_settled(place) || !is_looked_for))

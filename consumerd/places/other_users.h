@@ -158,7 +158,7 @@ private:
         std::unique_ptr<Drain> drain;
         std::string folder;
         std::unique_ptr<Sink> next_sink{};
-        bool entrance_is_lost = false;
+        std::optional<Error> lost_entrance{}; /* why programs that start do not find it */
         bool was_awaited = false;
         bool is_vanishing = false; /* its container was not there at the last look */
     };
@@ -181,6 +181,7 @@ private:
                            const EachReport& each);
     void retry_shortened(const Part& part);
     void begin_chunk_problems();
+    void tell_lost_entrance(const Part& part);
     void remember(const Part& part);
     void remove_kept(Part& part);
     Result<Report> tried(const UserPlace& place, Result<Report> begun);

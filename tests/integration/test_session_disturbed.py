@@ -24,8 +24,10 @@ from traced_program import TracedProgramTest  # noqa: E402
 PROGRAM = r"""
 #include <plumb/tracepoint.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 PLUMB_EVENT(upset, taken, (u64, number))
 int main(int count, char** words) {
+    if (count > 2) prctl(PR_SET_TSC, PR_TSC_SIGSEGV); /* no clock for it */
     const unsigned long events = count > 1 ? strtoul(words[1], NULL, 10) : 1000;
     for (unsigned long i = 0; i < events; i++) plumb_trace(upset, taken, i);
     return 0;
@@ -240,6 +242,67 @@ class Disturbed(TracedProgramTest):
                 self.assertEqual(plumb("view", trace).stdout.count("upset:taken"), 1000, trace)
             shutil.rmtree(self.trace)
             shutil.rmtree(elsewhere)
+
+    def summaries(self):
+        return [json.loads(path.read_text()) for path in sorted(self.trace.glob("chunk-*/summary.json"))]
+
+    def test_a_way_in_that_is_lost_is_told_of_each_chunk(self):
+        for what in ("state", "channel"):
+            with self.subTest(what):
+                self.trace = self.folder / f"{self._testMethodName}-{what}"
+                self.begin("upset")
+                subprocess.run([self.program, "10"], check=True, timeout=60)
+                plumb("rotate", "upset")
+                for path in FOLDER.parent.glob("state" if what == "state" else "channel-*"):
+                    path.unlink()
+                for _ in range(2):
+                    subprocess.run([self.program, "10"], check=True, timeout=60)
+                    plumb("rotate", "upset")
+                told = [each for each in self.status("upset")["problems"] if "Programs that started since" in each]
+                self.assertEqual(len(told), 1, told)
+                said = plumb("destroy", "upset").stderr
+                self.assertIn("Programs that started since are not recorded", said)
+                whole, *others = self.summaries()
+                self.assertTrue(whole["complete"])
+                self.assertGreaterEqual(len(others), 2)
+                for each in others:
+                    self.assertFalse(each["complete"])
+                    self.assertIn("Programs that started since are not recorded", " ".join(each["problems"]))
+
+    def test_a_channel_that_is_shortened_is_told(self):
+        self.begin("upset")
+        subprocess.run([self.program, "10"], check=True, timeout=60)
+        plumb("rotate", "upset")
+        for path in FOLDER.parent.glob("channel-*"):
+            os.truncate(path, 0)
+        plumb("rotate", "upset")
+        text = " ".join(self.status("upset")["problems"])
+        self.assertIn("has shortened the session's channel", text)
+        plumb("destroy", "upset")
+        self.assertEqual([each["complete"] for each in self.summaries()], [True, False, False])
+
+    def test_a_session_that_begins_anew_behind_a_kill_says_so(self):
+        self.begin("upset")
+        subprocess.run([self.program, "10"], check=True, timeout=60)
+        worker = self.status("upset")["worker_pid"]
+        os.kill(worker, signal.SIGSTOP)
+        next(FOLDER.parent.glob("channel-*")).unlink()
+        os.kill(worker, signal.SIGKILL)
+        self.until(lambda: json.loads(plumb("status", "--json", "upset", status=None).stdout or "{}").get("worker_pid", worker) != worker,
+                   "another worker")
+        self.assertIn("The session begins anew", " ".join(self.status("upset")["problems"]))
+        subprocess.run([self.program, "10"], check=True, timeout=60)
+        self.assertIn("The session begins anew", plumb("destroy", "upset").stderr)
+        self.assertIn("The session begins anew", " ".join(self.summaries()[-1]["problems"]))
+
+    def test_a_last_chunk_of_what_was_refused_is_there(self):
+        self.begin("upset", "--clock", "tsc")
+        subprocess.run([self.program, "10"], check=True, timeout=60)
+        plumb("rotate", "upset")
+        subprocess.run([self.program, "10", "without-clock"], check=True)
+        self.assertIn("forbade reading the cycle counter", plumb("destroy", "upset").stderr)
+        last = self.summaries()[-1]
+        self.assertEqual((len(self.summaries()), last["complete"]), (2, False))
 
     def test_a_directory_that_is_moved_back_is_gone_on_with(self):
         elsewhere = self.move_away("back", lambda _, new: new.mkdir())
