@@ -327,7 +327,7 @@ void Recorder::wait_a_turn(std::uint64_t begun_ns, std::uint64_t& look_again_ns)
         if (elapsed >= duration_ns_) end_of_time();
         timeout_ns = elapsed >= duration_ns_ ? 0 : std::min(timeout_ns, duration_ns_ - elapsed);
     }
-    if (other_users_ && command_) timeout_ns = std::min(timeout_ns, other_users_tick_ns());
+    if (looks_for_other_users()) timeout_ns = std::min(timeout_ns, other_users_tick_ns());
     timeout_ns = std::min(timeout_ns, look_again_ns);
     timeout_ns = std::min(timeout_ns, next_chunk_look_ns());
     if (others_ask_) timeout_ns = std::min(timeout_ns, others_ask_pause_ns);

@@ -88,6 +88,7 @@ private:
     void join(uid_t user_id);
     void take_join(const Result<Report>& joined);
     std::uint64_t other_users_tick_ns() const;
+    bool looks_for_other_users() const;
     void look_for_other_users();
     Status start_command();
     Status wait_for_program();

@@ -84,6 +84,12 @@ std::uint64_t Recorder::other_users_tick_ns() const {
     return elapsed_ns() < eager_ns || options_.all_users ? eager_tick_ns : steady_tick_ns;
 }
 
+/* Whoever comes; else nobody but those who are there is asked after now and then. */
+bool Recorder::looks_for_other_users() const {
+    return other_users_ &&
+           (command_ || options_.all_users || !options_.users.empty() || has_several_keepers());
+}
+
 /* Who was launched as root may be somebody else by now. */
 void Recorder::look_for_other_users() {
     if (!other_users_ || elapsed_ns() < next_look_ns_) return;

@@ -211,6 +211,23 @@ class Users(unittest.TestCase):
         else:
             self.assertEqual(summary["unseen_users"], [USER], self.errors)
 
+    def test_everybody_is_found_at_once_without_a_command_too(self):
+        shutil.rmtree(f"/dev/shm/plumb-{USER}", ignore_errors=True)
+        recorder = self.start([PLUMB, "record", "-o", self.trace, "--all-users"])
+        for _ in range(200):
+            if (self.trace / "ust").exists():
+                break
+            time.sleep(0.05)
+        time.sleep(0.7)
+        other = self.start_program(*AS_USER)
+        time.sleep(0.5)  # without a command, and without a terminal
+        say(other, 100)
+        other.kill()
+        other.wait()
+        recorder.send_signal(signal.SIGINT)
+        errors = recorder.communicate(timeout=30)
+        self.assertIn(self.acquired(f"ust-{USER}"), (100, 101), errors)
+
     def test_who_changed_the_user_and_ended_when_it_was_found_is_told(self):
         for turn in range(10):
             shutil.rmtree(self.trace, ignore_errors=True)
