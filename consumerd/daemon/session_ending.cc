@@ -47,6 +47,20 @@ Error SessionRecording::go_on(const Error& why) {
     return why;
 }
 
+/* False: there was no room for it, and what it would have held stays in the channel, as that of a recorder does which is killed. */
+bool SessionRecording::take_last_snapshot() {
+    const std::uint32_t taken_before = description_.snapshots;
+    const auto taken = take_snapshot();
+    if (taken) return true;
+    const bool is_there = description_.snapshots != taken_before;
+    problems_.push_back(
+        (is_there ? taken.error()
+                  : taken.error().hint("What it would have held is still in shared memory: `plumb extract` "
+                                       "makes a trace of it, within the next hour."))
+            .message());
+    return is_there;
+}
+
 /* Said first, and the session is removed when all of it has been read: who dies in the middle of it has it finished by the next
  * worker, which finds either a session with what is left to read, or nothing to read. */
 Result<Json> SessionRecording::end() {
@@ -70,14 +84,16 @@ Result<Json> SessionRecording::end() {
         });
     Json answer = answer_of(*report);
     end_triggers();
+    bool is_left = false;
     if (drain_) {
         end_drain();
     } else {
         tell_damage();
-        if (const auto taken = take_snapshot(); !taken) problems_.push_back(taken.error().message());
+        is_left = !take_last_snapshot();
     }
     tell_unknown_providers();
-    if (Status unlinked = session_->remove_channel(); !unlinked && unlinked.error().number() != ENOENT)
+    if (Status unlinked = is_left ? ok() : session_->remove_channel();
+        !unlinked && unlinked.error().number() != ENOENT)
         problems_.push_back(unlinked.error().message());
     if (const auto ended = session_->end(); !ended) problems_.push_back(ended.error().message());
     for (const AwaitedPlace& each : awaited_places_)

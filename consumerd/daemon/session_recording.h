@@ -145,6 +145,7 @@ private:
     void look_at_chunks(std::uint64_t now_ns);
     void remove_old_chunks();
     Result<std::string> take_snapshot();
+    bool take_last_snapshot();
     void finish_left_snapshot();
     void end_drain();
     void sample(std::uint64_t now_ns);

@@ -3,6 +3,7 @@
 # cmake-timeout: 300
 """Sessions that are disturbed: whose worker is killed while they are made or ended, whose disk is full, whose channel a program
 has written over, whose answer nobody could be given. What is said is what is true, and nothing stays behind."""
+import contextlib
 import json
 import os
 import re
@@ -303,6 +304,24 @@ class Disturbed(TracedProgramTest):
         self.assertIn("forbade reading the cycle counter", plumb("destroy", "upset").stderr)
         last = self.summaries()[-1]
         self.assertEqual((len(self.summaries()), last["complete"]), (2, False))
+
+    def test_what_a_flight_recorder_has_no_room_for_at_its_end_is_extracted(self):
+        disk = self.folder / "disk"
+        disk.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+            self.skipTest("a disk that is full can not be made here")
+        self.addCleanup(subprocess.run, ["umount", "-l", disk], check=False)
+        self.begin("upset", "--snapshot", trace=disk / "trace")
+        subprocess.run([self.program, "500"], check=True, timeout=60)
+        with open(disk / "filler", "wb", buffering=0) as filler, contextlib.suppress(OSError):
+            while True:
+                filler.write(b"x" * 4096)
+        self.assertIn("`plumb extract` makes a trace of it", plumb("destroy", "upset").stderr)
+        plumb("extract", "-o", self.trace)
+        self.addCleanup(plumb, "extract", "--remove", status=None)
+        text = plumb("view", self.trace).stdout
+        self.assertEqual(text.count("upset:taken"), 500)
+        self.assertEqual([path.name for path in FOLDER.parent.glob("channel-*")], [])
 
     def test_a_directory_that_is_moved_back_is_gone_on_with(self):
         elsewhere = self.move_away("back", lambda _, new: new.mkdir())
