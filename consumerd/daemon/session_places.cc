@@ -158,6 +158,7 @@ void SessionRecording::take_over_places() {
         }
         each = awaited_places_.erase(each);
     }
+    if (awaited_places_.empty()) containers_ = {}; /* it holds the memory of all that there are */
 }
 
 /* Nobody is to wait for a controller any more. */
@@ -171,6 +172,7 @@ void SessionRecording::give_up_places() {
         if (const auto directory = UserDirectory::open_existing(place))
             (void)stop_keeping(*directory, description_.cookie).has_value();
     }
+    containers_ = {};
 }
 
 /* Before rules are on: a program of ours that has changed its user looks for the channel there. */

@@ -182,6 +182,7 @@ private:
     void retry_shortened(const Part& part);
     void begin_chunk_problems();
     void tell_lost_entrance(const Part& part);
+    void forget_containers(const std::vector<std::shared_ptr<const Container>>& there);
     void remember(const Part& part);
     void remove_kept(Part& part);
     Result<Report> tried(const UserPlace& place, Result<Report> begun);

@@ -124,16 +124,27 @@ void OtherUsers::join_everybody(const EachReport& each) {
         join_whoever_is_at(place, next_everybody_look_ns_ == 0, each);
 }
 
+/* What names one that is gone would hold all its memory open. */
+void OtherUsers::forget_containers(const std::vector<std::shared_ptr<const Container>>& there) {
+    const auto forget_in = [&](auto& known) {
+        std::erase_if(known, [&](const auto& each) {
+            const UserPlace& place = each.first;
+            return place.container && !has_part(place) &&
+                   std::find(there.begin(), there.end(), place.container) == there.end();
+        });
+    };
+    forget_in(claims_);
+    forget_in(tried_);
+    forget_in(next_try_ns_);
+    forget_in(awaited_problems_);
+    forget_in(shortened_);
+}
+
 /* To find them all takes longer. */
 void OtherUsers::join_all_containers(const EachReport& each) {
     const auto containers = containers_.all();
     retire_containers(containers, each);
-    std::erase_if(claims_, [&](const auto& known) { /* what it names holds the container's memory open */
-                                                    const auto& container = known.first.container;
-                                                    return container &&
-                                                           std::find(containers.begin(), containers.end(),
-                                                                     container) == containers.end();
-    });
+    forget_containers(containers);
     for (const auto& container : containers)
         for (const UserPlace& place : places_in(container))
             join_whoever_is_at(place, next_containers_look_ns_ == 0, each);
