@@ -24,6 +24,8 @@ namespace {
 
 constexpr std::uint64_t format_version = 1;
 constexpr std::uint64_t least_period_ns = 100'000'000, least_rotate_bytes = 64 * 1024;
+/* 100 years: when the next chunk is due stays a number that clocks reach. */
+constexpr std::uint64_t longest_period_ns = std::uint64_t{100} * 366 * 24 * 3600 * 1'000'000'000;
 
 struct Named {
     plumb_clock_mode mode;
@@ -53,6 +55,8 @@ void check_chunks(const SessionDescription& session, Members& members) {
     const bool rotates = session.rotate_period_ns != 0 || session.rotate_bytes != 0;
     if (session.rotate_period_ns != 0 && session.rotate_period_ns < least_period_ns)
         members.refuse(Error("A chunk lasts at least 100ms."));
+    if (session.rotate_period_ns > longest_period_ns)
+        members.refuse(Error("A chunk lasts at most 100 years."));
     if (session.rotate_bytes != 0 && session.rotate_bytes < least_rotate_bytes)
         members.refuse(Error("A chunk has at least 64K."));
     if (session.is_flight_recorder() && (rotates || session.keep_chunks || session.keep_bytes))

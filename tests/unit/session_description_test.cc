@@ -224,6 +224,8 @@ TEST_F(SessionDescriptionTest, WhatIsBeyondALimitIsRefused) {
     EXPECT_EQ(of_least("rotate_period_ns", 0), "");
     EXPECT_EQ(of_least("rotate_period_ns", 99'999'999), "A chunk lasts at least 100ms.");
     EXPECT_EQ(of_least("rotate_period_ns", 100'000'000), "");
+    EXPECT_EQ(of_least("rotate_period_ns", std::uint64_t{1} << 61), "");
+    EXPECT_EQ(of_least("rotate_period_ns", ~std::uint64_t{0}), "A chunk lasts at most 100 years.");
     EXPECT_EQ(of_least("rotate_bytes", 65535), "A chunk has at least 64K.");
     EXPECT_EQ(of_least("rotate_bytes", 65536), "");
     EXPECT_EQ(of_least("users", {4294967294}), "");
