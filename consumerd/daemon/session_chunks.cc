@@ -176,6 +176,8 @@ bool SessionRecording::finish_chunk(DrainTotals totals, const std::vector<Error>
     chunk.problems = std::exchange(chunk_problems_, {});
     chunk.problems.insert(chunk.problems.end(), at_end.begin(), at_end.end());
     WaitingChunk waiting = ended_chunk(chunks_->folder_name(), chunk);
+    if (const std::set<uid_t> unseen = take_unseen_users(); !unseen.empty())
+        waiting.summary["unseen_users"] = unseen;
     const Status finished = store_and_rename(waiting);
     if (finished) return true;
     wait_for_room(std::move(waiting), finished.error());
@@ -289,6 +291,7 @@ void SessionRecording::end_drain() {
     tell_damage();
     if (kernel_) kernel_->finish(drain_->clock_page(), totals, problems, of_chunk);
     if (places_) {
+        look_for_unseen_users(true);
         DrainTotals of_all;
         places_->finish(of_all, problems);
         add_totals(totals, places_->take_chunk_totals());
@@ -297,7 +300,8 @@ void SessionRecording::end_drain() {
         places_.reset();
     }
     note_problems(problems);
-    if (is_nothing(totals) && of_chunk.empty() && chunk_problems_.empty() && chunks_->number() > 1)
+    if (is_nothing(totals) && of_chunk.empty() && chunk_problems_.empty() && unseen_users_.empty() &&
+        chunks_->number() > 1)
         chunks_->drop_current();
     else
         (void)finish_chunk(std::move(totals), of_chunk, drain_->now());

@@ -180,6 +180,8 @@ void SessionRecording::join_places(bool is_late) {
     if (!places_) return;
     const auto take = [&](const Result<Report>& joined) { take_joined(joined, is_late); };
     if (description_.all_users) {
+        if (!unseen_began_) places_->look_for_unseen_programs();
+        unseen_began_ = true;
         places_->open_for_everybody();
         places_->join_later(take);
     }
@@ -216,6 +218,28 @@ Report SessionRecording::tell_places() {
     return report;
 }
 
+/* Users whose programs have begun and ended before they were found: each is told once, and stands in the summary of the chunk. At the
+ * end nobody else will be found. */
+void SessionRecording::look_for_unseen_users(bool is_at_end) {
+    if (!unseen_began_) return;
+    for (const uid_t user_id : is_at_end ? places_->unseen_users() : places_->take_unseen_users())
+        if (unseen_users_.insert(user_id).second)
+            tell(fmt::format("Programs of user {0} with tracepoints began and ended before that user was "
+                             "recorded: what they traced is missing (--user {0} records that user's programs "
+                             "from their beginning).",
+                             user_id));
+}
+
+/* Of the chunk that ends. While the session is stopped, nobody is missed. */
+std::set<uid_t> SessionRecording::take_unseen_users() {
+    if (places_) look_for_unseen_users(false);
+    if (places_ && !description_.is_started) {
+        places_->leave_unseen_programs();
+        unseen_began_ = false;
+    }
+    return std::exchange(unseen_users_, {});
+}
+
 /* Returns in how long it is to be done again at the latest. */
 std::uint64_t SessionRecording::look_at_places() {
     if (!places_) return UINT64_MAX;
@@ -230,6 +254,7 @@ std::uint64_t SessionRecording::look_at_places() {
     if (!description_.is_started) return again_ns;
     places_->join_later(take_late);
     places_->join_changed(session_->state(), take_late);
+    look_for_unseen_users(false);
     return description_.all_users ? std::min(again_ns, place_look_ns) : again_ns;
 }
 

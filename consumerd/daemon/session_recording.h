@@ -30,6 +30,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -178,6 +179,8 @@ private:
     void take_joined(const Result<Report>& joined, bool is_late);
     Report tell_places();
     std::uint64_t look_at_places();
+    void look_for_unseen_users(bool is_at_end);
+    std::set<uid_t> take_unseen_users();
     DrainProgress progress() const; /* of all places */
 
     /* What a worker has of a trigger. */
@@ -226,6 +229,8 @@ private:
     std::unique_ptr<KernelPart> kernel_;
     std::vector<AwaitedPlace> awaited_places_;
     ContainerSearch containers_;
+    bool unseen_began_ = false; /* they are looked for */
+    std::set<uid_t> unseen_users_;
     std::vector<Unreachable> late_;                            /* found late */
     std::map<std::string, ArmedTrigger> armed_;                /* by name */
     std::vector<std::pair<std::string, pid_t>> left_commands_; /* of triggers that were removed */

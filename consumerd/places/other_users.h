@@ -95,7 +95,11 @@ public:
     void join_launched(const EachReport& each);
     /* From now on: users of whom programs have begun, and ended before they were recorded. */
     void look_for_unseen_programs() { unseen_.emplace(); }
+    /* Nobody is to be recorded, as while a session is stopped. */
+    void leave_unseen_programs() { unseen_.reset(); }
     std::set<uid_t> unseen_users() const;
+    /* Those of them who were found since: each time that they are asked for, once. */
+    std::set<uid_t> take_unseen_users() { return unseen_ ? unseen_->take_found() : std::set<uid_t>(); }
     bool is_unseen(std::uint32_t process_id) const { return unseen_ && unseen_->has(process_id); }
     std::uint32_t unseen_programs_of(uid_t user_id) const;
     std::optional<uid_t> was_unseen_as(std::uint32_t process_id) const;

@@ -14,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 namespace plumb {
 
@@ -25,6 +26,8 @@ public:
     void found(const UserPlace& place);
     /* Up to now, of these and of all places that are not recorded. */
     std::set<uid_t> users(const std::function<bool(const UserPlace&)>& is_recorded) const;
+    /* Of places that are recorded by now: each time, those since the last time. */
+    std::set<uid_t> take_found() { return std::exchange(users_, {}); }
     /* How many there were. */
     std::uint32_t begun_of(uid_t user_id, const std::function<bool(const UserPlace&)>& is_recorded) const;
     /* Whether it has tracepoints, as one of them does that has not ended. */

@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -39,10 +40,15 @@ static void end(int number) { (void)number; over = 1; }
 int main(int argc, char** argv) {
     unsigned long number = 0;
     const int pid = getpid();
+    const int is_brief = argc > 1 && !atoi(argv[1]);
     signal(SIGTERM, end);
-    if (argc > 1 && (setgid((gid_t)atoi(argv[1])) != 0 || setuid((uid_t)atoi(argv[1])) != 0)) return 1;
+    if (argc > 1 && !is_brief && (setgid((gid_t)atoi(argv[1])) != 0 || setuid((uid_t)atoi(argv[1])) != 0)) return 1;
     printf("%d\n", pid);
     fflush(stdout);
+    if (is_brief) {
+        for (; number < 50; number++) plumb_trace(ticker, tick, pid, number);
+        return 0;
+    }
     while (!over) {
         plumb_trace(ticker, tick, pid, number);
         number++; /* whether it is traced or not */
@@ -327,6 +333,47 @@ class SessionUsers(TracedProgramTest):
         chunks = [json.loads(path.read_text()) for path in summaries]
         self.assertIn("has shortened a channel", " ".join(chunks[0]["problems"]))
         self.assertEqual([chunk["complete"] for chunk in chunks], [False] * (len(chunks) - 1) + [True])
+
+    def test_who_ended_before_he_was_found_is_told_of_his_chunk(self):
+        user = 43210
+        shutil.rmtree(f"/dev/shm/plumb-{user}", ignore_errors=True)
+        self.begin("--all-users")
+        time.sleep(0.5)
+        subprocess.run([*as_user(user), self.program, "--brief"], check=True, stdout=subprocess.DEVNULL)
+        self.wait_until(lambda: any(f"Programs of user {user} with" in each for each in self.status()["problems"]))
+        self.plumb("rotate", "all")
+        self.assertIn(f"Programs of user {user} with", self.plumb("destroy", "all").stderr)
+        summary = json.loads(min(self.trace.glob("chunk-*/summary.json")).read_text())
+        self.assertEqual(summary["unseen_users"], [user])
+
+    def test_containers_without_room_are_not_held(self):
+        self.begin("--all-users")
+        small = [*CONTAINER[:4], 'mount -t tmpfs -o mode=1777,size=6m tmpfs /dev/shm && head -c 4m /dev/zero > /dev/shm/big && exec "$@"',
+                 *CONTAINER[5:]]
+        inside = Ticker(self, *small)
+        self.wait_until(lambda: any("can not be recorded" in each for each in self.status()["problems"]))
+        self.kill_worker()  # the next one sees it, too
+        self.wait_until(lambda: "worker_pid" in self.status())
+        time.sleep(0.5)
+        inside.end()
+
+        def held():
+            folders = Path(f"/proc/{self.status()['worker_pid']}/fd").iterdir()
+            return [path for path in folders if (path / "big").exists()]
+        self.wait_until(lambda: not held(), seconds=5)
+
+    def test_containers_that_are_there_behind_a_death_are_not_held(self):
+        named = Ticker(self, *as_user(NOBODY))
+        self.begin("--user", NOBODY)
+        self.wait_for_places(1)
+        with subprocess.Popen([*CONTAINER[:4], 'mount -t tmpfs tmpfs /dev/shm && touch /dev/shm/big && exec sleep 60']) as other:
+            time.sleep(0.3)
+            self.kill_worker()
+            self.wait_for_places(1)
+            folders = Path(f"/proc/{self.status()['worker_pid']}/fd").iterdir()
+            self.assertEqual([path for path in folders if (path / "big").exists()], [])
+            other.kill()
+        named.end()
 
     def test_containers_that_vanish(self):
         self.begin("--all-users")
