@@ -125,19 +125,21 @@ Result<Report> Recorder::joined_for(std::uint32_t process_id, uid_t user_id) {
 
 /* They began as that user, or their last program did: until now nobody wanted their events. */
 void Recorder::take_found_late(const Report& joined) {
+    const char* const whom = options_.command.empty() ? "recorder" : "command";
     Unreachable late{
-        0,
-        "what it traced before is missing, since it is another user's than the command, or looks in another "
-        "directory, and was found after it had begun (--user records a user's programs from their "
-        "beginning)"};
+        0, fmt::format("what it traced before is missing, since it is another user's than the {}, or "
+                       "looks in another directory, and was found after it had begun (--user records "
+                       "a user's programs from their beginning)",
+                       whom)};
     for (const std::uint32_t process_id : joined.acknowledged) {
         late.process_id = process_id;
         summary_.reached_late.push_back(late);
     }
     Unreachable missed{
-        0, "it ended when it had just been found: what it traced is missing, since it was another user's "
-           "than the "
-           "command, or looked in another directory (--user records a user's programs from their beginning)"};
+        0, fmt::format("it ended when it had just been found: what it traced is missing, since it was "
+                       "another user's than the {}, or looked in another directory (--user records a "
+                       "user's programs from their beginning)",
+                       whom)};
     for (const std::uint32_t process_id : joined.ended) {
         missed.process_id = process_id;
         summary_.unreachable.push_back(missed);

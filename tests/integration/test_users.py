@@ -225,7 +225,8 @@ class Users(unittest.TestCase):
         other.kill()
         other.wait()
         recorder.send_signal(signal.SIGINT)
-        errors = recorder.communicate(timeout=30)
+        _, errors = recorder.communicate(timeout=30)
+        self.assertIn("another user's than the recorder", errors)
         self.assertIn(self.acquired(f"ust-{USER}"), (100, 101), errors)
 
     def test_who_changed_the_user_and_ended_when_it_was_found_is_told(self):
