@@ -187,7 +187,11 @@ Status Recorder::start_kernel(const std::vector<std::uint32_t>& processes) {
         return kernel_drain_->start([&]() -> Status {
             if (is_limited)
                 if (Status followed = by_module_->events.follow(processes); !followed) return followed;
-            return by_module_->events.start();
+            const std::size_t told = by_module_->events.notes().size();
+            Status started = by_module_->events.start();
+            for (std::size_t i = told; i < by_module_->events.notes().size(); i++)
+                status_.say(escaped(by_module_->events.notes()[i]));
+            return started;
         });
     if (!kernel_session_) return ok();
     const auto begin = [&]() -> Status {

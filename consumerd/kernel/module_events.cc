@@ -388,9 +388,12 @@ Status ModuleEvents::switch_on(const ModuleEvent& event, std::uint32_t id) {
     /* What a number was another's before is known by whoever begins. */
     plumb_kernel_switch request = {event.index, event.is_ours ? id | PLUMB_KERNEL_OF_EVERYBODY : id};
     const int error = ask(descriptor_.get(), PLUMB_KERNEL_ENABLE, request);
-    return error == 0
+    if (error == ENOENT) /* it was told of: the other module may be unloaded at any time */
+        notes_.push_back(fmt::format("{} is not recorded: the module that it is of was unloaded meanwhile.",
+                                     name_of(event)));
+    return error == 0 || error == ENOENT
                ? ok()
-               : Error::from_errno(error, "plumb.ko does not switch on {}:{}", event.system, event.name);
+               : Error::from_errno(error, "plumb.ko does not switch on {}", name_of(event));
 }
 
 std::uint64_t ModuleEvents::missed_probe_hits() const {

@@ -63,7 +63,7 @@ public:
 
     const std::vector<ModuleEvent>& all() const { return all_; }
     const std::vector<ModuleEvent>& chosen() const { return chosen_; }
-    /* What a person should know of what was chosen. */
+    /* What a person should know of what was chosen; start() adds to it. */
     const std::vector<std::string>& notes() const { return notes_; }
     /* And those that tell the names of threads, which are marked as ours. `file_names`: strings of system calls, not their addresses. An error names the first selector that asks for what
      * the module does not have. */
@@ -73,6 +73,7 @@ public:
     Status attach(Channel& channel);
     /* Only these processes, and all that they start from now on; behind attach(). One that has ended is none. */
     Status follow(const std::vector<std::uint32_t>& process_ids);
+    /* Without those that have gone since they were chosen, with the module that they are of. */
     Status start();
     Status stop();
 

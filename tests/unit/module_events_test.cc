@@ -470,6 +470,8 @@ TEST_F(StartedModuleEvents, WhatTheModuleRefusesIsSaid) {
                 StartsWith("plumb.ko does not take the channel"));
     EXPECT_THAT(refused(PLUMB_KERNEL_ENABLE, EBUSY, start),
                 StartsWith("plumb.ko does not switch on sched:sched_wakeup"));
+    EXPECT_THAT(refused(PLUMB_KERNEL_ENABLE, ENOENT, start), IsEmpty()) << "it has gone since";
+    EXPECT_THAT(events.notes(), testing::Contains(StartsWith("sched:sched_wakeup is not recorded")));
     EXPECT_THAT(refused(PLUMB_KERNEL_BEGIN, EBUSY, start),
                 StartsWith("plumb.ko does not begin the recording"));
     EXPECT_THAT(refused(PLUMB_KERNEL_END, EBUSY, [&] { return events.stop(); }),
