@@ -12,6 +12,7 @@
 #include <linux/tracepoint.h>
 #include <linux/xarray.h>
 #include <plumb/abi/kernel_events.h>
+#include <plumb/abi/record.h>
 
 #include "kernel_channel.h"
 #include "kernel_events.h"
@@ -153,17 +154,96 @@ void plumb_switch_off(struct plumb_known_event *event, struct plumb_active_event
 
 /* ---- of other modules ---- */
 
+/* One that is cut might be another's, too. */
+static int check_name(const char *name, size_t room)
+{
+	if (!name || !*name)
+		return -EINVAL;
+	return strnlen(name, room) < room ? 0 : -ENAMETOOLONG;
+}
+
+static bool is_integer_size(u8 size)
+{
+	return size == 1 || size == 2 || size == 4 || size == 8;
+}
+
+/* What no reader knows would be found with the first record, as damage, and who made it is not there any more. */
+static bool is_good_field(const struct plumb_event_field *field)
+{
+	if (!field->type_name || (field->flags & ~(PLUMB_FIELD_SIGNED | PLUMB_FIELD_HEX)))
+		return false;
+	switch (field->type) {
+	case PLUMB_FIELD_INTEGER:
+	case PLUMB_FIELD_ARRAY:
+	case PLUMB_FIELD_SEQUENCE:
+		return is_integer_size(field->size);
+	case PLUMB_FIELD_FLOAT:
+		return field->size == 4 || field->size == 8;
+	case PLUMB_FIELD_STRING:
+	case PLUMB_FIELD_TEXT:
+		return field->size == 1;
+	default: /* and ENUM: labels have no place here */
+		return false;
+	}
+}
+
+/* Of any payload: a string may be its NUL alone, and of a text and a sequence there may be the count alone. */
+static size_t least_bytes(const struct plumb_event_field *field)
+{
+	switch (field->type) {
+	case PLUMB_FIELD_ARRAY:
+		return (size_t)field->size * field->array_length;
+	case PLUMB_FIELD_TEXT:
+	case PLUMB_FIELD_SEQUENCE:
+		return sizeof(u16);
+	default:
+		return field->size;
+	}
+}
+
+static int check_own(const struct plumb_module_event *own)
+{
+	struct plumb_kernel_event *told;
+	int error = check_name(own->system, sizeof(told->system));
+	size_t bytes = PLUMB_RECORD_HEADER_BYTES;
+	size_t i;
+
+	if (!error)
+		error = check_name(own->name, sizeof(told->name));
+	if (!error && own->field_count > PLUMB_EVENT_MAX_FIELDS)
+		error = -E2BIG;
+	for (i = 0; i < own->field_count && !error; i++) {
+		error = check_name(own->fields[i].name, sizeof(told->fields[i].name));
+		if (!error && !is_good_field(&own->fields[i]))
+			error = -EINVAL;
+		bytes += least_bytes(&own->fields[i]);
+	}
+	return !error && bytes > PLUMB_RECORD_MAX_BYTES ? -E2BIG : error;
+}
+
 static int add_own(struct plumb_module_event *own)
 {
 	const struct plumb_known_event event = { .system = own->system, .name = own->name, .fields = own->fields,
 						 .field_count = own->field_count, .own = own };
+	const int error = check_own(own);
 
-	if (own->field_count > PLUMB_EVENT_MAX_FIELDS)
-		return -E2BIG;
+	if (error)
+		return error;
 	if (find_by_name(own->system, own->name))
 		return -EEXIST;
 	INIT_HLIST_HEAD(&own->active);
 	return add(event);
+}
+
+static struct plumb_known_event *find_own(const struct plumb_module_event *own)
+{
+	struct plumb_known_event *event;
+	unsigned long index;
+
+	xa_for_each(&known, index, event)
+		if (event->own == own)
+			return event;
+	return NULL;
 }
 
 void plumb_unregister_events(struct plumb_module_event *events, size_t count)
@@ -172,9 +252,9 @@ void plumb_unregister_events(struct plumb_module_event *events, size_t count)
 
 	mutex_lock(&plumb_events_lock);
 	for (i = 0; i < count; i++) {
-		struct plumb_known_event *event = find_by_name(events[i].system, events[i].name);
+		struct plumb_known_event *event = find_own(&events[i]);
 
-		if (!event || event->own != &events[i])
+		if (!event)
 			continue;
 		plumb_leave_recordings(event);
 		forget(event);

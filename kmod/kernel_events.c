@@ -85,7 +85,7 @@ static long describe(struct plumb_kernel_event __user *user)
 	struct plumb_kernel_event *event;
 	struct plumb_known_event *known;
 	unsigned long next;
-	long error = 0;
+	long error = -ENOENT;
 	u32 index;
 
 	if (get_user(index, &user->index))
@@ -93,16 +93,17 @@ static long describe(struct plumb_kernel_event __user *user)
 	event = kzalloc(sizeof(*event), GFP_KERNEL);
 	if (!event)
 		return -ENOMEM;
+	if (mutex_lock_killable(&plumb_events_lock)) {
+		kfree(event);
+		return -EINTR;
+	}
 	next = index;
-	mutex_lock(&plumb_events_lock);
 	known = plumb_next_event(&next);
 	if (known)
 		describe_event(known, event);
 	mutex_unlock(&plumb_events_lock);
-	if (!known)
-		error = -ENOENT;
-	else if (copy_to_user(user, event, sizeof(*event)))
-		error = -EFAULT;
+	if (known)
+		error = copy_to_user(user, event, sizeof(*event)) ? -EFAULT : 0;
 	kfree(event);
 	return error;
 }
@@ -424,7 +425,10 @@ int plumb_open_kernel_events(void)
 	INIT_LIST_HEAD(&recording->probes.all);
 	xa_init(&recording->active);
 	xa_init(&recording->filters);
-	mutex_lock(&plumb_events_lock);
+	if (mutex_lock_killable(&plumb_events_lock)) {
+		kfree(recording);
+		return -EINTR;
+	}
 	list_add(&recording->node, &recordings);
 	mutex_unlock(&plumb_events_lock);
 	descriptor = anon_inode_getfd("[plumb-kernel]", &recording_operations, recording, O_RDWR | O_CLOEXEC);

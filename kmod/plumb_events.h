@@ -59,7 +59,9 @@ struct plumb_module_event {
 		.fields = (event_fields), .field_count = ARRAY_SIZE(event_fields), \
 	}
 
-/* All or none. May sleep. -EEXIST: there is one of that name; -E2BIG: more than PLUMB_EVENT_MAX_FIELDS; -ENOMEM. */
+/* All or none. May sleep. -EEXIST: there is one of that name; -ENAMETOOLONG: a system of more than 31 characters, a name of more than
+ * 63, a field's of more than 43; -E2BIG: more than PLUMB_EVENT_MAX_FIELDS, or arrays that no record holds; -EINVAL: what has no name, or a field
+ * that is none of <plumb/abi/event.h>: without its type's name, of another size, with a flag beyond SIGNED and HEX, an ENUM; -ENOMEM. */
 int plumb_register_events(struct plumb_module_event *events, size_t count);
 /* Behind it nobody is at work with them. May sleep. */
 void plumb_unregister_events(struct plumb_module_event *events, size_t count);

@@ -3,7 +3,7 @@
 # cmake-once
 # cmake-lock: boot
 """Events that other modules bring along (kmod/plumb_events.h): a module that goes while a recording begins takes its own events away,
-and nothing else.
+and nothing else; what no trace can have is refused.
 
     PLUMB_BUILD_DIR=build/dev PLUMB_SOURCE_DIR=. python3 tests/kernel/test_own_events.py 6.1 [TEST...]"""
 import json
@@ -61,7 +61,8 @@ class OwnEvents(GuestTests):
     @classmethod
     def boot(cls, folder):
         guest, _ = guest_with_module(VERSION)
-        guest.archive.add("/example.ko", build_beside(VERSION, folder, SOURCE / "kmod/example", "example").read_bytes(), 0o100644)
+        for name, source in (("example", "kmod/example"), ("own_events", "tests/kernel/own_events")):
+            guest.archive.add(f"/{name}.ko", build_beside(VERSION, folder, SOURCE / source, name).read_bytes(), 0o100644)
         guest.add(BUILD / "cli/plumb", "/bin/plumb")
         (folder / "meanwhile.c").write_text(UNLOAD_MEANWHILE)
         subprocess.run(["gcc", "-Wall", "-Wextra", "-Werror", f"-I{SOURCE}/include", folder / "meanwhile.c", "-o", folder / "meanwhile"],
@@ -69,6 +70,8 @@ class OwnEvents(GuestTests):
         guest.add(folder / "meanwhile", "/bin/unload_meanwhile")
         guest.step("load", "insmod /plumb.ko")
         guest.step("gone", GONE)
+        guest.step("refused", "insmod /own_events.ko || exit 1; plumb record -q --kernel-by module -o $RESULTS/trace -k 'a_system*' "
+                   "--duration 10ms; status=$?; rmmod plumb_own_events; exit $status")
         guest.step("unload", "unload")
         guest.step("log", "dmesg")
         return guest.boot(folder)
@@ -85,6 +88,12 @@ class OwnEvents(GuestTests):
         kinds = {event["event"] for event in self.events(result.folder / "trace")}
         self.assertIn("sched_process_exec", kinds)
         self.assertNotIn("example_program", kinds)
+
+    def test_events_that_no_trace_can_have_are_refused(self):
+        self.assertEqual([line for line in self.results["log"].out.splitlines() if "plumb_own_events:" in line], [])
+        described = (self.passed("refused").folder / "trace/kernel/metadata").read_text(errors="replace")
+        for longest in ("an_event_of_63_characters".ljust(63, "_"), "a_name_of_forty_three_characters_no_more___"):
+            self.assertRegex(described, rf"{longest}\b")
 
     def test_the_kernel_has_nothing_to_say(self):
         self.passed("unload")
