@@ -96,12 +96,29 @@ static bool is_good(const struct plumb_kernel_filter *request)
 	return true;
 }
 
+/*
+ * A record is filtered with preemption off, and each pattern may be tried from each character of a text on. Tests may share one: what
+ * is written of texts bounds nothing.
+ */
+static bool is_cheap(const struct plumb_kernel_filter *request)
+{
+	size_t bytes = 0;
+	u16 i;
+
+	for (i = 0; i < request->test_count; i++)
+		if (request->tests[i].operation >= PLUMB_FILTER_MATCHES)
+			bytes += strlen(request->texts + request->tests[i].value);
+	return bytes <= PLUMB_FILTER_PATTERN_BYTES;
+}
+
 struct plumb_filter *plumb_make_filter(const struct plumb_kernel_filter *request)
 {
 	struct plumb_filter *filter;
 
 	if (!is_good(request))
 		return ERR_PTR(-EINVAL);
+	if (!is_cheap(request))
+		return ERR_PTR(-E2BIG);
 	filter = kvzalloc(struct_size(filter, tests, request->test_count), GFP_KERNEL_ACCOUNT);
 	if (!filter)
 		return ERR_PTR(-ENOMEM);

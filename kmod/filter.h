@@ -8,7 +8,7 @@
 
 struct plumb_filter;
 
-/* ERR_PTR: -EINVAL, -ENOMEM. kvfree() frees it. */
+/* ERR_PTR: -EINVAL, -E2BIG, -ENOMEM. kvfree() frees it. */
 struct plumb_filter *plumb_make_filter(const struct plumb_kernel_filter *request);
 /* In any context. */
 bool plumb_passes(const struct plumb_filter *filter, const void *payload, size_t bytes);

@@ -301,6 +301,16 @@ private:
         return static_cast<std::uint16_t>(tests_.size() - 1 - goal.test);
     }
 
+    /* As often as they are compared. */
+    std::size_t bytes_of_patterns() const {
+        std::size_t bytes = 0;
+        for (const Test& made : tests_)
+            if (made.test.operation == PLUMB_FILTER_MATCHES ||
+                made.test.operation == PLUMB_FILTER_MATCHES_NOT)
+                bytes += std::strlen(texts_.c_str() + made.test.value);
+        return bytes;
+    }
+
     Result<plumb_kernel_filter> finished() const {
         if (tests_.size() > PLUMB_FILTER_TESTS_MAX)
             return Error("{}:{}: plumb.ko makes {} comparisons for an event, and these are {}.",
@@ -308,6 +318,10 @@ private:
         if (texts_.size() > PLUMB_FILTER_TEXT_BYTES)
             return Error("{}:{}: the texts of an event's filters have {} bytes for plumb.ko, and these {}.",
                          fields_.event.provider, fields_.event.name, PLUMB_FILTER_TEXT_BYTES, texts_.size());
+        if (const std::size_t bytes = bytes_of_patterns(); bytes > PLUMB_FILTER_PATTERN_BYTES)
+            return Error("{}:{}: plumb.ko compares patterns of {} bytes for an event, and these have {}.",
+                         fields_.event.provider, fields_.event.name, PLUMB_FILTER_PATTERN_BYTES, bytes)
+                .hint("One that is compared twice counts twice. `plumb view --where` takes longer ones.");
         plumb_kernel_filter filter{};
         for (std::size_t i = 0; i < tests_.size(); i++) {
             const Test& made = tests_[tests_.size() - 1 - i];

@@ -93,6 +93,35 @@ void check_filters_without_channel(int events) {
     expect(filter(events, &request) == ENOTCONN, way, "without a channel");
 }
 
+/* Tests that share a pattern of so many bytes, each tried if those before it did not match. */
+static struct plumb_kernel_filter dear_filter(uint16_t tests, uint16_t pattern_bytes) {
+    struct plumb_kernel_filter request = good_filter();
+    request.event_id = 60001;
+    request.test_count = tests;
+    for (uint16_t i = 0; i < tests; i++)
+        request.tests[i] = (struct plumb_filter_test){
+            .field = 2,
+            .operation = i % 2 == 0 ? PLUMB_FILTER_MATCHES : PLUMB_FILTER_MATCHES_NOT,
+            .if_true = PLUMB_FILTER_TAKE,
+            .if_false = i + 1 == tests ? PLUMB_FILTER_LEAVE : (uint16_t)(i + 1)};
+    request.text_bytes = (uint16_t)(pattern_bytes + 1);
+    memset(request.texts, 'b', pattern_bytes);
+    request.texts[0] = '*';
+    request.texts[pattern_bytes] = 0;
+    return request;
+}
+
+static void check_costs(int events) {
+    struct plumb_kernel_filter request = dear_filter(64, 1023);
+    expect(filter(events, &request) == E2BIG, way, "as dear as it can be");
+    request = dear_filter(64, 17);
+    expect(filter(events, &request) == E2BIG, way, "many tests of one pattern");
+    request = dear_filter(2, 513);
+    expect(filter(events, &request) == E2BIG, way, "two tests of a long pattern");
+    request = dear_filter(64, 16);
+    expect(filter(events, &request) == 0, way, "the dearest that is taken");
+}
+
 void check_filters(int events) {
     struct plumb_kernel_filter request;
     for (size_t i = 0; i < sizeof(all_wrong) / sizeof(all_wrong[0]); i++) {
@@ -104,6 +133,7 @@ void check_filters(int events) {
     expect(ioctl(events, (unsigned long)PLUMB_IOCTL(PLUMB_KERNEL_FILTER, sizeof(request)), NULL) == -1 &&
                errno == EFAULT,
            way, "no memory");
+    check_costs(events);
     request = good_filter();
     expect(filter(events, &request) == 0, way, "a good one");
     expect(filter(events, &request) == EBUSY, way, "twice");

@@ -308,6 +308,12 @@ TEST_F(ModuleFilter, WhatCanNotBeTestedIsRefusedAtItsPlace) {
     }
     EXPECT_THAT(why_not(many), HasSubstr("makes 64 comparisons for an event, and these are 65"));
     EXPECT_THAT(why_not(texts.substr(0, texts.rfind(" ||"))), HasSubstr("have 1024 bytes"));
+    std::string patterns = "name ~ \"*16_characters_!\"";
+    for (int i = 1; i < 64; i++)
+        patterns += " || name !~ \"*16_characters_!\"";
+    EXPECT_EQ(why_not(patterns), "") << "1024 bytes of patterns, of one text";
+    EXPECT_THAT(why_not(patterns + " || name ~ \"*\""), HasSubstr("64 comparisons"));
+    EXPECT_THAT(why_not(patterns.replace(patterns.find('!'), 1, "!!")), HasSubstr("and these have 1025"));
 }
 
 /* Beside what the filter's own words come to. */

@@ -26,7 +26,8 @@
  *              a channel; ESRCH: there is no such process, and nothing has changed but that only those are recorded that were named
  *
  *   FILTER     of the event that gets this id, only records that it lets through (<plumb/abi/kernel_filter.h>); before the event is
- *              switched on, or its probe is made. ENOTCONN: without a channel; EBUSY: that id has one; EINVAL: it is none
+ *              switched on, or its probe is made. ENOTCONN: without a channel; EBUSY: that id has one; EINVAL: it is none;
+ *              E2BIG: its patterns are longer than PLUMB_FILTER_PATTERN_BYTES
  *
  * In discard and overwrite mode; nobody waits. A record that could not be written is counted in its ring's `lost`. poll() says
  * POLLIN when sub-buffers were entered since the last read(), which gives, as a uint64_t, how often that was told (EAGAIN: not).

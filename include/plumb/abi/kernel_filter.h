@@ -18,6 +18,8 @@
 
 #define PLUMB_FILTER_TESTS_MAX 64u
 #define PLUMB_FILTER_TEXT_BYTES 1024u
+/* What all tests match together; a pattern that two of them have counts twice. */
+#define PLUMB_FILTER_PATTERN_BYTES 1024u
 
 /* plumb_filter_test.field, beside the numbers of fields */
 #define PLUMB_FILTER_COMM 0x80u /* a text: the thread's name */
