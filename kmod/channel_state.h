@@ -22,7 +22,8 @@ struct plumb_ring {
 	unsigned int level;                 /* writers that are at work */
 	bool has_entered;                   /* a sub-buffer, since the last was told of it */
 	bool is_reserving;                  /* a writer is about to move `reserved` */
-	atomic64_t missed;                  /* by probes, meanwhile */
+	unsigned int reserved_before;       /* how often others have, since the first that is at it now began */
+	atomic64_t missed;                  /* by those that were sent away meanwhile */
 	u8 *raw;                            /* PLUMB_NESTING_MAX times PLUMB_RAW_BYTES */
 	u8 *filtering;                      /* as many; NULL: no event has a filter */
 };

@@ -106,9 +106,11 @@ u8 *plumb_reserve(struct plumb_writing *writing, u16 event_id, size_t payload_by
 		return NULL;
 	}
 	/* Whoever interrupts us writes, and we try again. A probe in what is called here would be hit each time, without end. */
+	if (!was_reserving)
+		WRITE_ONCE(ring->reserved_before, 0);
 	WRITE_ONCE(ring->is_reserving, true);
 	barrier();
-	do {
+	for (;;) {
 		begin = READ_ONCE(ring->reserved);
 		at = begin;
 		if ((begin & mask) + bytes > channel->subbuf_bytes)
@@ -123,7 +125,10 @@ u8 *plumb_reserve(struct plumb_writing *writing, u16 event_id, size_t payload_by
 		}
 		/* Between: whoever comes in, and reads the clock later, has moved `reserved`. */
 		time = now(channel->clock);
-	} while (cmpxchg_local(&ring->reserved, begin, end) != begin);
+		if (cmpxchg_local(&ring->reserved, begin, end) == begin)
+			break;
+		WRITE_ONCE(ring->reserved_before, READ_ONCE(ring->reserved_before) + 1);
+	}
 	WRITE_ONCE(ring->is_reserving, was_reserving);
 	if (at - begin >= PLUMB_RECORD_HEADER_BYTES)
 		put_header(place(ring, begin), time, PLUMB_EVENT_ID_PADDING, PLUMB_RECORD_HEADER_BYTES, at - begin);
@@ -167,6 +172,15 @@ bool plumb_is_followed(const struct plumb_writing *writing, const void *number, 
 	return is_followed(READ_ONCE(writing->ring->channel->followed), thread);
 }
 
+/*
+ * Whether a writer who is about to take bytes on this CPU is to be left alone: by probes, which what he calls may hit again and again;
+ * and by everybody who comes in again and again, as other modules' events from a callback in what he calls.
+ */
+static nokprobe_inline bool is_left_alone(const struct plumb_ring *ring, bool is_probe)
+{
+	return READ_ONCE(ring->is_reserving) && (is_probe || READ_ONCE(ring->reserved_before) > PLUMB_NESTING_MAX);
+}
+
 void *plumb_enter(struct plumb_writing *writing, const struct plumb_active_event *event)
 {
 	struct plumb_kernel_channel_state *channel = event->channel;
@@ -179,7 +193,7 @@ void *plumb_enter(struct plumb_writing *writing, const struct plumb_active_event
 		return NULL;
 	preempt_disable_notrace();
 	ring = this_cpu_ptr(channel->rings);
-	if (event->is_probe && READ_ONCE(ring->is_reserving)) {
+	if (is_left_alone(ring, event->is_probe)) {
 		atomic64_inc(&ring->missed);
 		preempt_enable_notrace();
 		return NULL;

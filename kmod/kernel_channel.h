@@ -56,7 +56,7 @@ struct plumb_writing {
 };
 
 /* Room for a raw event on this CPU, at this level; NULL if the recording has not begun, or does not follow this thread, or it is what the recorder does to
- * record, or, counted, if writers are nested too deep, or a probe was hit by what plumb_reserve() calls. Preemption is off until
+ * record, or, counted, if writers are nested too deep, or a probe was hit by what plumb_reserve() calls, or somebody else came in there again and again. Preemption is off until
  * plumb_leave(), which must follow unless it was NULL. */
 void *plumb_enter(struct plumb_writing *writing, const struct plumb_active_event *event);
 /* Where the payload of a record goes; NULL, and counted, if there is no room. */
@@ -106,7 +106,7 @@ int plumb_make_filtering_room(struct plumb_kernel_channel_state *channel);
 /* When no writer can come any more. */
 void plumb_close_kernel_channel(struct plumb_kernel_channel_state *channel);
 
-/* Hits of probes that found a writer who may not be interrupted by them. */
+/* Hits of probes, and other modules' events, that found a writer whom they may not interrupt, or not once more. */
 u64 plumb_missed_by_writers(const struct plumb_kernel_channel_state *channel);
 
 /* Sub-buffers entered since the last call. */

@@ -73,7 +73,8 @@ static inline bool plumb_is_on(const struct plumb_module_event *event)
 }
 
 /* The same: a record into each channel that has the event. A payload that does not have the fields is left out by readers, as
- * damage. Preemption is off meanwhile; it does not sleep, and waits for nobody. */
+ * damage. Preemption is off meanwhile; it does not sleep, and waits for nobody. From a callback in what it calls itself (the kernel's clock),
+ * some ten are recorded for each record around them, and the others counted as missed hits. */
 void plumb_record(const struct plumb_module_event *event, const void *payload, size_t bytes);
 
 /* A callback at a tracepoint of the kernel, which is called as its own probes are: callback(private, what it gives). */

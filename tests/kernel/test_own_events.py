@@ -3,11 +3,13 @@
 # cmake-once
 # cmake-lock: boot
 """Events that other modules bring along (kmod/plumb_events.h): a module that goes while a recording begins takes its own events away,
-and nothing else; what no trace can have is refused.
+and nothing else; what no trace can have is refused; and one that comes wherever
+another is recorded keeps none of these away.
 
     PLUMB_BUILD_DIR=build/dev PLUMB_SOURCE_DIR=. python3 tests/kernel/test_own_events.py 6.1 [TEST...]"""
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -61,7 +63,7 @@ class OwnEvents(GuestTests):
     @classmethod
     def boot(cls, folder):
         guest, _ = guest_with_module(VERSION)
-        for name, source in (("example", "kmod/example"), ("own_events", "tests/kernel/own_events")):
+        for name, source in (("example", "kmod/example"), ("own_events", "tests/kernel/own_events"), ("at_clock", "tests/kernel/at_clock")):
             guest.archive.add(f"/{name}.ko", build_beside(VERSION, folder, SOURCE / source, name).read_bytes(), 0o100644)
         guest.add(BUILD / "cli/plumb", "/bin/plumb")
         (folder / "meanwhile.c").write_text(UNLOAD_MEANWHILE)
@@ -72,13 +74,15 @@ class OwnEvents(GuestTests):
         guest.step("gone", GONE)
         guest.step("refused", "insmod /own_events.ko || exit 1; plumb record -q --kernel-by module -o $RESULTS/trace -k 'a_system*' "
                    "--duration 10ms; status=$?; rmmod plumb_own_events; exit $status")
+        guest.step("at_clock", "insmod /at_clock.ko || exit 1; plumb record -q --kernel-by module --clock mono -o $RESULTS/trace -k at_clock "
+                   "--duration 1s; status=$?; rmmod plumb_at_clock; exit $status")
         guest.step("unload", "unload")
         guest.step("log", "dmesg")
         return guest.boot(folder)
 
-    def events(self, trace):
+    def events(self, trace, warning=r"\A\Z"):
         done = subprocess.run([BUILD / "cli/plumb", "view", "--json", trace], capture_output=True, text=True, check=True)
-        self.assertEqual(done.stderr, "")
+        self.assertRegex(done.stderr, warning)
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def test_a_recording_begins_without_what_has_gone_meanwhile(self):
@@ -94,6 +98,18 @@ class OwnEvents(GuestTests):
         described = (self.passed("refused").folder / "trace/kernel/metadata").read_text(errors="replace")
         for longest in ("an_event_of_63_characters".ljust(63, "_"), "a_name_of_forty_three_characters_no_more___"):
             self.assertRegex(described, rf"{longest}\b")
+
+    def test_an_event_inside_of_what_records_does_not_keep_a_record_away(self):
+        trace = self.passed("at_clock").folder / "trace"
+        summary = json.loads((trace / "summary.json").read_text())
+        numbers = [event["fields"]["number"] for event in self.events(trace, "hits of probes were missed")
+                   if event["event"] == "at_clock_outer"]
+        hits = int(re.search(r"plumb_at_clock: (\d+) hits for one record", self.results["log"].out)[1])
+        print(len(numbers), "records,", hits, "hits in one at the most, of all:", summary["missed"])
+        self.assertGreater(len(numbers), 10)
+        self.assertEqual(numbers, list(range(numbers[0], numbers[-1] + 1)))
+        self.assertEqual(summary["events_lost"], 0)
+        self.assertLess(hits, 100)
 
     def test_the_kernel_has_nothing_to_say(self):
         self.passed("unload")

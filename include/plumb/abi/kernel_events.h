@@ -19,7 +19,8 @@
  *              (<plumb/abi/kernel_probe.h>). ENOTCONN: without a channel; ENOENT, EADDRNOTAVAIL: there is no such function; EILSEQ,
  *              EINVAL: nothing can be probed there; EBUSY: that of the call is there;
  *              E2BIG: more than PLUMB_KERNEL_PROBES_MAX; EPERM: it takes CAP_SYS_ADMIN, and a kernel that is not locked down
- *   MISSED     how many hits of this descriptor's probes the kernel did not tell: a uint64_t
+ *   MISSED     how many hits of this descriptor's probes the kernel did not tell, and how many events of other modules came again and
+ *              again while one record was begun: a uint64_t
  *   FOLLOW     from now on, only what is done by threads of the processes that are named so, one with each call, and by those
  *              that they start from then on: new threads, forked children, and theirs; and in which the scheduler switches to one of
  *              these, or wakes one. By the caller's numbers; 0: nobody yet, but from now on only such. ENOTCONN: without
