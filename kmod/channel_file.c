@@ -3,6 +3,7 @@
  * A kernel's channel is opened and closed: its file and header are checked, once, and its pages kept. What is shared is not looked
  * at again for where anything is.
  */
+#include <linux/build_bug.h>
 #include <linux/err.h>
 #include <linux/fcntl.h>
 #include <linux/file.h>
@@ -51,6 +52,24 @@ static int check_header(const struct plumb_channel_header *header, u64 file_byte
 	    header->data_offset - header->control_offset < rings * PLUMB_RING_CONTROL_BYTES ||
 	    file_bytes - header->data_offset < rings * header->ring_bytes)
 		return -EINVAL;
+	return 0;
+}
+
+/* Its rings are as they were made. Before the pages are taken: those of a file that is refused would stay in memory with it. */
+static int check_rings(const struct plumb_channel_header *header, struct file *file)
+{
+	u32 i;
+
+	for (i = 0; i < header->ring_count; i++) {
+		loff_t position = header->control_offset + (u64)i * PLUMB_RING_CONTROL_BYTES;
+		u64 words[offsetofend(struct plumb_ring_control, consumed) / sizeof(u64)];
+
+		BUILD_BUG_ON(offsetof(struct plumb_ring_control, write_pos) != 0);
+		if (kernel_read(file, words, sizeof(words), &position) != sizeof(words))
+			return -EINVAL;
+		if (words[0] || words[ARRAY_SIZE(words) - 1])
+			return -EINVAL; /* somebody has written there */
+	}
 	return 0;
 }
 
@@ -130,8 +149,6 @@ static int make_rings(struct plumb_kernel_channel_state *channel, const struct p
 			return -ENOMEM;
 		ring->data = bytes + header->data_offset + cpu * header->ring_bytes;
 		ring->control = (void *)(bytes + header->control_offset + cpu * PLUMB_RING_CONTROL_BYTES);
-		if (ring->control->write_pos || ring->control->consumed)
-			return -EINVAL; /* somebody has written there */
 	}
 	return 0;
 }
@@ -175,6 +192,8 @@ static int open_channel(struct plumb_kernel_channel_state *channel, struct file 
 	if (kernel_read(file, &header, sizeof(header), &position) != sizeof(header))
 		return -EINVAL;
 	error = check_header(&header, bytes);
+	if (!error)
+		error = check_rings(&header, file);
 	if (error)
 		return error;
 	error = get_pages(channel, file->f_mapping, bytes);

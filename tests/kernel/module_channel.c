@@ -20,8 +20,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -122,6 +124,25 @@ static void check_headers(int events) {
     WRONG(data_offset, ~7ull, EINVAL);
     WRONG(clock.mode, PLUMB_CLOCK_NONE, EOPNOTSUPP);
 #undef WRONG
+}
+
+/* And its pages are not taken into memory for that. */
+static void check_written_ring(int events) {
+    const struct plumb_channel_header header = good_header();
+    const uint64_t position = subbuf_bytes;
+    for (unsigned place = 0; place < 4; place++) {
+        const size_t word = place % 2 == 0 ? offsetof(struct plumb_ring_control, write_pos)
+                                           : offsetof(struct plumb_ring_control, consumed);
+        const int file = make_file(&header, channel_bytes);
+        const off_t at = (off_t)(header.control_offset + place / 2 * PLUMB_RING_CONTROL_BYTES + word);
+        struct stat found;
+        expect(pwrite(file, &position, sizeof(position), at) == sizeof(position), way,
+               "a ring that is written");
+        expect(fails(give(events, file), EINVAL), way, "somebody has written there");
+        expect(fstat(file, &found) == 0 && found.st_blocks * 512 <= 2 * 4096, way,
+               "memory of what was refused");
+        close(file);
+    }
 }
 
 static uint32_t index_of(int events, const char* name) {
@@ -278,6 +299,7 @@ void check_kernel_events(void) {
     check_probes_without_channel(events);
     check_filters_without_channel(events);
     check_headers(events);
+    check_written_ring(events);
     record_own_calls(events, index_of(events, "sys_enter"));
     check_probes(events);
     check_filters(events);
