@@ -210,10 +210,10 @@ static int open_channel(struct plumb_kernel_channel_state *channel, struct file 
 
 static void tell(struct irq_work *work)
 {
-	wake_up_all(&container_of(work, struct plumb_kernel_channel_state, tell)->queue);
+	wake_up_all(container_of(work, struct plumb_kernel_channel_state, tell)->queue);
 }
 
-struct plumb_kernel_channel_state *plumb_open_kernel_channel(int descriptor)
+struct plumb_kernel_channel_state *plumb_open_kernel_channel(int descriptor, struct wait_queue_head *queue)
 {
 	struct plumb_kernel_channel_state *channel = kzalloc(sizeof(*channel), GFP_KERNEL_ACCOUNT);
 	struct file *file;
@@ -223,7 +223,7 @@ struct plumb_kernel_channel_state *plumb_open_kernel_channel(int descriptor)
 		return ERR_PTR(-ENOMEM);
 	channel->recorder = current->tgid;
 	init_irq_work(&channel->tell, tell);
-	init_waitqueue_head(&channel->queue);
+	channel->queue = queue;
 	file = fget(descriptor);
 	if (!file) {
 		kfree(channel);

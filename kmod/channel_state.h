@@ -44,7 +44,7 @@ struct plumb_kernel_channel_state {
 	enum plumb_clock_mode clock;
 	atomic64_t entered;
 	struct irq_work tell;
-	wait_queue_head_t queue;
+	wait_queue_head_t *queue; /* of who gave the channel */
 };
 
 #endif

@@ -224,7 +224,7 @@ static nokprobe_inline void tell_readers(struct plumb_ring *ring)
 
 	WRITE_ONCE(ring->has_entered, false);
 	atomic64_inc(&channel->entered);
-	if (wq_has_sleeper(&channel->queue))
+	if (wq_has_sleeper(channel->queue))
 		irq_work_queue(&channel->tell);
 }
 
@@ -284,9 +284,4 @@ u64 plumb_take_entered(struct plumb_kernel_channel_state *channel)
 bool plumb_has_entered(struct plumb_kernel_channel_state *channel)
 {
 	return atomic64_read(&channel->entered) != 0;
-}
-
-struct wait_queue_head *plumb_entered_queue(struct plumb_kernel_channel_state *channel)
-{
-	return &channel->queue;
 }

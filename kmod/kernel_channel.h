@@ -95,8 +95,8 @@ bool plumb_is_followed(const struct plumb_writing *writing, const void *number, 
 /* A raw event was larger than its room. */
 void plumb_count_too_large(struct plumb_writing *writing);
 
-/* Of the file behind this descriptor. ERR_PTR otherwise. */
-struct plumb_kernel_channel_state *plumb_open_kernel_channel(int descriptor);
+/* Of the file behind this descriptor. ERR_PTR otherwise. Who waits in `queue` is woken when a sub-buffer is entered. */
+struct plumb_kernel_channel_state *plumb_open_kernel_channel(int descriptor, struct wait_queue_head *queue);
 /* Until then, and from then on, who comes to write is sent away. */
 void plumb_open_to_writers(struct plumb_kernel_channel_state *channel, bool is_open);
 /* From then on, only threads of these numbers (followed.h). They must stay until no writer can come any more. */
@@ -112,6 +112,5 @@ u64 plumb_missed_by_writers(const struct plumb_kernel_channel_state *channel);
 /* Sub-buffers entered since the last call. */
 u64 plumb_take_entered(struct plumb_kernel_channel_state *channel);
 bool plumb_has_entered(struct plumb_kernel_channel_state *channel);
-struct wait_queue_head *plumb_entered_queue(struct plumb_kernel_channel_state *channel);
 
 #endif

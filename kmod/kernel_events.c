@@ -37,6 +37,7 @@ struct recording {
 	struct list_head node; /* of `recordings` */
 	struct mutex lock;     /* while a channel is taken, and of its probes */
 	struct plumb_kernel_channel_state *channel;
+	wait_queue_head_t queue; /* for sub-buffers of the channel: who is told of it by epoll may have come before there is one */
 	struct plumb_followed *followed; /* NULL: everybody */
 	struct xarray filters; /* struct plumb_filter, by the id of its event; until nobody is at work with any */
 	struct plumb_kernel_probes probes;
@@ -119,7 +120,7 @@ static long take_channel(struct recording *recording, const struct plumb_kernel_
 		return -EINVAL;
 	if (mutex_lock_killable(&recording->lock))
 		return -EINTR;
-	channel = recording->channel ? ERR_PTR(-EBUSY) : plumb_open_kernel_channel(request.descriptor);
+	channel = recording->channel ? ERR_PTR(-EBUSY) : plumb_open_kernel_channel(request.descriptor, &recording->queue);
 	/* Who looks for it takes no lock. */
 	if (!IS_ERR(channel))
 		smp_store_release(&recording->channel, channel);
@@ -363,9 +364,9 @@ static __poll_t recording_poll(struct file *file, poll_table *wait)
 	struct recording *recording = file->private_data;
 	struct plumb_kernel_channel_state *channel = channel_of(recording);
 
+	poll_wait(file, &recording->queue, wait);
 	if (!channel)
 		return EPOLLERR;
-	poll_wait(file, plumb_entered_queue(channel), wait);
 	return plumb_has_entered(channel) ? EPOLLIN | EPOLLRDNORM : 0;
 }
 
@@ -422,6 +423,7 @@ int plumb_open_kernel_events(void)
 	if (!recording)
 		return -ENOMEM;
 	mutex_init(&recording->lock);
+	init_waitqueue_head(&recording->queue);
 	INIT_LIST_HEAD(&recording->probes.all);
 	xa_init(&recording->active);
 	xa_init(&recording->filters);

@@ -17,6 +17,7 @@
 #include <linux/falloc.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,6 +181,14 @@ static unsigned long records_of(const unsigned char* channel, uint16_t id) {
     return found;
 }
 
+/* Of who waits for `events` since before there was a channel, which has records now. */
+static void expect_woken(int waiting) {
+    struct epoll_event found = {0, {0}};
+    expect(epoll_wait(waiting, &found, 1, 5000) == 1 && found.events == EPOLLIN, way,
+           "a sub-buffer was entered, for who waits since before");
+    close(waiting);
+}
+
 static void record_own_calls(int events, uint32_t enter) {
     const struct plumb_channel_header header = good_header();
     const int file = make_file(&header, channel_bytes), other = make_file(&header, channel_bytes);
@@ -188,7 +197,13 @@ static void record_own_calls(int events, uint32_t enter) {
     expect(fails(turn(events, PLUMB_KERNEL_ENABLE, enter, 9), ENOTCONN), way, "enabled without a channel");
     expect(fails(tell(events, PLUMB_KERNEL_BEGIN), ENOTCONN), way, "begun without a channel");
     expect(read(events, &entered, sizeof(entered)) == -1 && errno == EAGAIN, way, "read without a channel");
+    const int waiting = epoll_create1(0);
+    struct epoll_event wanted = {EPOLLIN, {0}};
+    expect(epoll_ctl(waiting, EPOLL_CTL_ADD, events, &wanted) == 0 &&
+               epoll_wait(waiting, &wanted, 1, 0) == 1 && wanted.events == EPOLLERR,
+           way, "waited for without a channel");
     expect(give(events, file) == 0, way, "a channel");
+    expect(epoll_wait(waiting, &wanted, 1, 0) == 0, way, "nothing was entered yet");
     expect(fails(give(events, other), EBUSY), way, "a second channel");
     expect(fails(turn(events, PLUMB_KERNEL_ENABLE, enter, 0), EINVAL), way, "id 0");
     expect(fails(turn(events, PLUMB_KERNEL_ENABLE, enter, 65536), EINVAL), way, "id 65536");
@@ -204,6 +219,7 @@ static void record_own_calls(int events, uint32_t enter) {
     usleep(50000);
     expect(records_of(channel, 9) == 0, way, "a record before it has begun");
     expect(tell(events, PLUMB_KERNEL_BEGIN) == 0, way, "begun");
+    expect_woken(waiting);
     struct pollfd watched = {events, POLLIN, 0};
     expect(poll(&watched, 1, 5000) == 1 && watched.revents == POLLIN, way, "a sub-buffer was entered");
     usleep(50000);
