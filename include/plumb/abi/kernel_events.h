@@ -9,8 +9,8 @@
  *   ioctl(descriptor, PLUMB_IOCTL(PLUMB_KERNEL_..., sizeof argument), &argument)
  *
  *   DESCRIBE   the first event of this index or a greater one, which is put there; ENOENT behind the last one
- *   CHANNEL    the channel to write to, once; EBUSY: there is one. EINVAL: it is not a channel for kernel events, or smaller
- *              than it says; EOPNOTSUPP: its clock; EPERM: it is sealed; E2BIG: more than PLUMB_KERNEL_CHANNEL_MAX bytes
+ *   CHANNEL    the channel to write to, once, and of one descriptor alone: two would write over each other. EBUSY: it has one.
+ *              EINVAL: it is not a channel for kernel events, or smaller than it says; EOPNOTSUPP: its clock; EPERM: it is sealed; E2BIG: more than PLUMB_KERNEL_CHANNEL_MAX bytes
  *   ENABLE     the event of this index, as records with this id. ENOTCONN: without a channel; EBUSY: it is on
  *   DISABLE    the event of this index: behind it no further record of it is written. ENOENT: it was not on
  *   BEGIN      (no argument) from now on, records of all events that are on are written: in one moment for all of them

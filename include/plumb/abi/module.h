@@ -6,7 +6,8 @@
  *
  * `argument` is a struct of `bytes` bytes, in which the caller asks and is answered. It may be shorter or longer than that of
  * the module's version: what the caller does not have is not written, and what the module does not know must be 0 (E2BIG), so
- * that nobody believes that something was heard which was not. Results are 0 or what an operation says, or -1 and errno:
+ * that nobody believes that something was heard which was not. It is cleared before anything is done: who asks again after an error
+ * fills it again. Results are 0 or what an operation says, or -1 and errno:
  *
  *   ENOSYS    by the system call: there is no module, or the number is not in its hands
  *   EOPNOTSUPP    an operation that this module does not know
