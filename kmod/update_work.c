@@ -16,6 +16,7 @@
  * the module. Of a work in an update's list, under the lock, the thread has not ended: it takes the work out itself before that.
  */
 #include <asm/syscall.h>
+#include <asm/unistd_32_ia32.h>
 #include <linux/bsearch.h>
 #include <linux/cred.h>
 #include <linux/hash.h>
@@ -134,12 +135,21 @@ void plumb_put_update(struct update *update)
 		forget(update);
 }
 
+/* A thread of any program may make calls by the numbers that they have for programs of 32 bits. */
+static bool is_in(struct task_struct *task, int number, int number_for_32_bits)
+{
+	const int made = syscall_get_nr(task, task_pt_regs(task));
+
+	return made == (syscall_get_arch(task) == AUDIT_ARCH_I386 ? number_for_32_bits : number);
+}
+
 /* Of one that waits: whether it may run work before the call has ended (io_uring's completions, in any call; a guest's halt). */
 static bool works_inside(struct task_struct *task)
 {
-	const struct pt_regs *regs = task_pt_regs(task);
+	unsigned long arguments[6];
 
-	return has_ring(task) || (syscall_get_nr(task, task_pt_regs(task)) == __NR_ioctl && regs->si == KVM_RUN);
+	syscall_get_arguments(task, task_pt_regs(task), arguments);
+	return has_ring(task) || (is_in(task, __NR_ioctl, __NR_ia32_ioctl) && (u32)arguments[1] == KVM_RUN);
 }
 
 /* Of the thread that runs this: whether it is in the middle of a call, or on its way to begin one again. A handler would end it. */
@@ -155,7 +165,7 @@ static bool is_in_call(void)
 /* Whether it is not in user space again: on its way to exit_signals() it still may run work, as where a tracer stops it. */
 static bool is_ending(struct task_struct *task)
 {
-	return (task->flags & PF_EXITING) || syscall_get_nr(task, task_pt_regs(task)) == __NR_exit;
+	return (task->flags & PF_EXITING) || is_in(task, __NR_exit, __NR_ia32_exit);
 }
 
 static bool may_give_more(const struct update *update)

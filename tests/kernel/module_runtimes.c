@@ -96,9 +96,16 @@ static void check_two_who_ask(void) {
     end(child);
 }
 
+/* exit() by its number, or by that which it has for programs of 32 bits: any program may make calls so. */
+static const int exit_of_32_bits = 1;
+static int number_of_exit = SYS_exit;
+
 static void* end_by_call(void* unused) {
+    long number = number_of_exit;
     __atomic_store_n(&seen->thread, (int)syscall(SYS_gettid), __ATOMIC_SEQ_CST);
     nap();
+    if (number == exit_of_32_bits)
+        __asm__ volatile("int $0x80" : "+a"(number) : "b"(0L) : "memory", "r8", "r9", "r10", "r11");
     syscall(SYS_exit, 0);
     return unused;
 }
@@ -119,7 +126,7 @@ static void trace_to_its_end(pid_t thread) {
         abort();
     waitpid(thread, &status, __WALL);
     seen->stop = 1;
-    while (registers.orig_rax != SYS_exit) {
+    while (registers.orig_rax != (unsigned long)number_of_exit) {
         ptrace(PTRACE_SYSCALL, thread, NULL, NULL);
         if (waitpid(thread, &status, __WALL) != thread || !WIFSTOPPED(status)) abort();
         ptrace(PTRACE_GETREGS, thread, NULL, &registers);
@@ -128,7 +135,8 @@ static void trace_to_its_end(pid_t thread) {
 }
 
 /* A tracer is told of the end, which runs works before the thread counts as one that ends. */
-static void check_one_that_ends(void) {
+static void check_one_that_ends(int number) {
+    number_of_exit = number;
     const pid_t child = start(read_beside_one_that_ends);
     struct plumb_update request = request_for(child);
     int status;
@@ -181,6 +189,7 @@ static void check_vfork(void) {
 void check_runtimes(void) {
     check_two_runtimes();
     check_two_who_ask();
-    check_one_that_ends();
+    check_one_that_ends(SYS_exit);
+    check_one_that_ends(exit_of_32_bits);
     check_vfork();
 }
