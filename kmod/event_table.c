@@ -260,6 +260,8 @@ void plumb_unregister_events(struct plumb_module_event *events, size_t count)
 		forget(event);
 	}
 	mutex_unlock(&plumb_events_lock);
+	/* Also of a recording that has just ended: it has switched the event off, and may not have waited yet. */
+	tracepoint_synchronize_unregister();
 }
 EXPORT_SYMBOL_GPL(plumb_unregister_events);
 
@@ -300,6 +302,7 @@ struct tracepoint *plumb_tracepoint_of(const char *event)
 {
 	const char *colon = strchr(event, ':');
 	char system[32];
+	struct tracepoint *tracepoint;
 	struct plumb_known_event *found;
 
 	if (!colon || colon - event >= sizeof(system))
@@ -308,8 +311,9 @@ struct tracepoint *plumb_tracepoint_of(const char *event)
 	system[colon - event] = 0;
 	mutex_lock(&plumb_events_lock);
 	found = find_by_name(system, colon + 1);
+	tracepoint = found ? found->tracepoint : NULL; /* behind the lock, a module's own event may be gone */
 	mutex_unlock(&plumb_events_lock);
-	return found ? found->tracepoint : NULL;
+	return tracepoint;
 }
 
 void plumb_unregister_probes(struct plumb_probe *probes, size_t count)
