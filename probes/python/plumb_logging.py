@@ -11,9 +11,11 @@
 The events are python:critical, error, warning, info and debug, with logger, message, level, thread, file, line and function. While
 nobody records them a record costs the look at one word. docs/python.md has more.
 """
+import atexit
 import ctypes
 import logging
 import os
+import sys
 
 __all__ = ["Handler", "is_on"]
 
@@ -77,21 +79,26 @@ def _level(value):
         return 0
 
 
-# Levels of records that were lost. Where the stack is full they can not be counted: that is done with the next record.
+# Levels of records that were lost. Where the stack is full they may not be counted: that is done with the next record, or at the end.
 _uncounted = []
+# Before Python 3.10 the limit is not looked at again until the stack is 50 frames below it, and who goes beyond meanwhile is aborted.
+_HAS_TO_UNWIND = sys.version_info < (3, 10)
 
 
 def _count_lost():
     while _uncounted:
         try:
             level = _uncounted.pop()
-        except IndexError:  # another thread's by now
+        except (IndexError, RecursionError):  # another thread's by now
             return
         try:
             _lose(level)
         except Exception:
             _uncounted.append(level)
             return
+
+
+atexit.register(_count_lost)
 
 
 class Handler(logging.Handler):
@@ -103,29 +110,38 @@ class Handler(logging.Handler):
         self.lock = None
 
     def handle(self, record):
-        """As logging's own, which from Python 3.13 on can not do without a lock."""
-        if not is_on(_level(record.levelno)):
-            return False
-        passed = self.filter(record)
-        if passed:
-            self.emit(passed if isinstance(passed, logging.LogRecord) else record)
-        return passed
-
-    def emit(self, record):
-        level = _level(record.levelno)
+        """As logging's own, which from Python 3.13 on can not do without a lock. A stack that is too full for the event is counted here, where
+        that takes no more of it than the look whether it is on: nobody hears of it who would not while it is off."""
         if _uncounted:
             _count_lost()
+        level = _level(record.levelno)
+        if not is_on(level):
+            return False
+        try:
+            passed = self.filter(record)
+            if passed:
+                self.emit(passed if isinstance(passed, logging.LogRecord) else record)
+            return passed
+        except RecursionError:
+            _uncounted.append(level)
+            _count_lost()
+            if _HAS_TO_UNWIND:
+                raise
+            return False
+
+    def emit(self, record):
+        """What handle() calls. A RecursionError comes out of it, as of logging's own."""
+        level = _level(record.levelno)
         try:
             _log(_Record(level, _number(record.lineno), _text(record.name), _text(self.format(record)),
                          _text(record.threadName), _text(record.pathname), _text(record.funcName)))
         except RecursionError:
-            _uncounted.append(level)
-            try:
-                _count_lost()
-            except RecursionError:
-                pass
             raise
         except Exception:  # as all of logging's handlers do; and where that is silent, the trace tells
             _uncounted.append(level)
             _count_lost()
-            self.handleError(record)
+            try:
+                self.handleError(record)
+            except RecursionError:  # has been counted
+                if _HAS_TO_UNWIND:
+                    raise

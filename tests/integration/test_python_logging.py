@@ -160,7 +160,8 @@ os.waitpid(child, 0)
                   "class Bad:\n    def __str__(self):\n        raise KeyError('bad')\n" \
                   "class Deep:\n    def __str__(self):\n        return str(self)\n" \
                   "for level in (50, 40, 30, 20, 10):\n    log.log(level, '%s', Bad())\nlog.error('%d', 'no number')\n" \
-                  "try:\n    log.error('%s', Deep())\nexcept RecursionError:\n    print('as without us')\nlog.error('said')\n"
+                  "try:\n    log.error('%s', Deep())\nexcept RecursionError:\n    if sys.version_info >= (3, 10):\n        raise\n" \
+                  "print('as without us')\nlog.error('said')\n"
         events = self.record(program, warns=True)
         self.assertEqual(self.named(events), [("python:error", 40, "said")])
         self.assertEqual(self.said, "as without us\n")
@@ -179,6 +180,23 @@ os.waitpid(child, 0)
         events = self.record(program, warns=True)
         self.assertEqual(self.said, "30\n")
         self.assertEqual(events[-1]["fields"]["message"], "over")
+
+    def test_a_stack_that_is_too_full_is_counted_and_heard_of_by_nobody(self):
+        """Up to the depth at which a record is nothing that is off; also where it is the program's last one, and with a message that can not be
+        made. Before Python 3.10 it is heard of (_HAS_TO_UNWIND)."""
+        program = "logging.raiseExceptions = False\nroot.handlers[0].addFilter(lambda record: sum(x for x in (1, 2)))\n" \
+                  "log.info('begun')\nsys.setrecursionlimit(300)\nmade = 1\n" \
+                  "def down(depth):\n    if depth:\n        down(depth - 1)\n    else:\n        log.info(*{})\n" \
+                  "for depth in range(200, 300):\n    try:\n        down(depth)\n        made += 1\n    except RecursionError:\n" \
+                  "        break\nprint(made)\n"
+        pythons = [python for python in (sys.executable, *other_pythons())
+                   if subprocess.run([python, "-c", "import sys; sys.exit(sys.version_info < (3, 10))"], check=False).returncode == 0]
+        for self.python in pythons:
+            for words in ("('at the bottom',)", "('%d', 'no number')"):
+                with self.subTest(self.python, words=words):
+                    events = self.record(program.format(words), warns=True)
+                    self.assertEqual(self.run_python(program.format(words)).stdout, self.said)
+                    self.check_lost(self.folder / "trace", int(self.said) - len(events))
 
     def test_the_example_of_the_docs(self):
         page = (SOURCE / "docs/python.md").read_text()
