@@ -12,6 +12,7 @@ The events are python:critical, error, warning, info and debug, with logger, mes
 nobody records them a record costs the look at one word. docs/python.md has more.
 """
 import atexit
+import copy
 import ctypes
 import logging
 import os
@@ -101,10 +102,21 @@ def _count_lost():
 atexit.register(_count_lost)
 
 
+def _copy_of(record):
+    """Formatters keep what they make in the record, where those of other handlers take it for their own. By no code of the record's class,
+    where that has all it has in its __dict__."""
+    kind = type(record)
+    if not isinstance(record, logging.LogRecord) or kind.__basicsize__ != logging.LogRecord.__basicsize__:
+        return copy.copy(record)
+    made = object.__new__(kind)
+    made.__dict__.update(record.__dict__)
+    return made
+
+
 class Handler(logging.Handler):
     """Turns records into events. Nothing is formatted while they are off, and no lock is taken: a record of one thread never waits for
     another thread's. A formatter, if one is set, makes the message; without, it is the record's own, with the exception's
-    traceback behind it."""
+    traceback behind it. The record stays as it is."""
 
     def createLock(self):  # noqa: N802 - the name is logging's
         self.lock = None
@@ -133,7 +145,7 @@ class Handler(logging.Handler):
         """What handle() calls. A RecursionError comes out of it, as of logging's own."""
         level = _level(record.levelno)
         try:
-            _log(_Record(level, _number(record.lineno), _text(record.name), _text(self.format(record)),
+            _log(_Record(level, _number(record.lineno), _text(record.name), _text(self.format(_copy_of(record))),
                          _text(record.threadName), _text(record.pathname), _text(record.funcName)))
         except RecursionError:
             raise

@@ -198,6 +198,40 @@ os.waitpid(child, 0)
                     self.assertEqual(self.run_python(program.format(words)).stdout, self.said)
                     self.check_lost(self.folder / "trace", int(self.said) - len(events))
 
+    def test_the_record_stays_as_it_is(self):
+        """Other handlers of the program find in it what they would find without us: a formatter that keeps secrets out of tracebacks is asked,
+        and what writes all that the record has writes no more of it."""
+        program = """
+class Masked(logging.Formatter):
+    def formatException(self, problem):
+        return 'masked'
+class All(logging.Handler):
+    def emit(self, record):
+        print(sorted(record.__dict__), record.exc_text)
+class Own(logging.LogRecord):
+    __slots__ = ('place',)
+    def getMessage(self):
+        return f'{self.msg} {self.place}'
+masked = logging.StreamHandler(sys.stdout)
+masked.setFormatter(Masked('%(message)s'))
+root.addHandler(All())
+root.addHandler(masked)
+for formatter in (None, logging.Formatter('%(asctime)s %(message)s')):
+    root.handlers[0].setFormatter(formatter)
+    try:
+        raise ValueError('password')
+    except ValueError:
+        log.exception('failed')
+record = Own('shop', 20, 'app.py', 1, 'slots', (), None)
+record.place = 'too'
+root.handle(record)
+"""
+        first, _, last = self.record(program)
+        self.assertTrue(first["fields"]["message"].endswith("ValueError: password"), first)
+        self.assertTrue(last["fields"]["message"].endswith(" slots too"), last)
+        self.assertEqual(self.said, self.run_python(program).stdout)
+        self.assertEqual(self.said.count("masked"), 2)
+
     def test_the_example_of_the_docs(self):
         page = (SOURCE / "docs/python.md").read_text()
         (example,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
