@@ -66,6 +66,7 @@ def setUpModule():
     unittest.addModuleCleanup(SCRATCH.cleanup)
     compile_java(SOURCE / "tests/integration/java/Short.java")
     compile_java(SOURCE / "tests/integration/java/Again.java")
+    compile_java(SOURCE / "tests/integration/java/Late.java")
 
 
 def compile_java(source, *more):
@@ -107,6 +108,14 @@ class Memory(unittest.TestCase):
     def test_logging_where_direct_memory_is_used_up(self):
         self.assertEqual(self.record(LITTLE_DIRECT, "Short", "direct", "log"), "null\n")
         self.assertEqual(self.values("message"), ["short", LONG] * 5)
+
+    def test_the_first_event_where_direct_memory_is_used_up(self):
+        self.assertEqual(self.record(LITTLE_DIRECT, "Late", "event"), "false\n")
+        self.assertEqual(self.values("text"), ["said"])
+
+    def test_the_first_handler_where_direct_memory_is_used_up(self):
+        self.assertEqual(self.record(LITTLE_DIRECT, "Late", "log"), "false\n")
+        self.assertEqual(self.values("message"), ["said"])
 
     @unittest.skipIf(len(LOG4J) != 2, "no log4j2 when this was built (liblog4j2-java)")
     def test_log4j_where_direct_memory_is_used_up(self):

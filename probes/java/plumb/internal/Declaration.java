@@ -4,7 +4,6 @@ import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.lang.reflect.Parameter;
 import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -133,11 +132,13 @@ final class Declaration {
         return bytes;
     }
 
+    /** What describe() takes at most. */
+    int describedBytes(String sourceFile) {
+        return 64 + 16 * shape.fields.size() + descriptionBytes() + utf8(sourceFile).length + 1;
+    }
+
     /** As events.c reads it: numbers as they are in memory, and names that end with a NUL. */
-    ByteBuffer describe(String sourceFile, int sourceLine) {
-        final int numbers = 64 + 16 * shape.fields.size();
-        final ByteBuffer to = ByteBuffer.allocateDirect(numbers + descriptionBytes() + utf8(sourceFile).length + 1);
-        to.order(ByteOrder.nativeOrder());
+    void describe(ByteBuffer to, String sourceFile, int sourceLine) {
         to.putInt(sourceLine).putInt(shape.level).putInt(shape.fields.size()).putInt(fixedBytes());
         final int colon = shape.name.indexOf(':');
         put(to, shape.name.substring(0, colon));
@@ -149,7 +150,6 @@ final class Declaration {
             put(to, field.name);
             for (String label : field.labels) put(to, label);
         }
-        return to;
     }
 
     private static void put(ByteBuffer to, String text) {

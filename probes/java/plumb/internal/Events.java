@@ -3,7 +3,6 @@ package plumb.internal;
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
-import java.nio.ByteBuffer;
 import java.security.AccessController;
 import java.security.PrivilegedActionException;
 import java.security.PrivilegedExceptionAction;
@@ -82,7 +81,13 @@ public final class Events {
             .findFirst().orElse(null));
         final String file = caller == null || caller.getFileName() == null ? "" : caller.getFileName();
         final int line = caller == null ? 0 : Math.max(caller.getLineNumber(), 0);
-        final ByteBuffer description = declaration.describe(file, line);
-        return Native.declare(description, description.position());
+        final Memory description = Memory.make(declaration.describedBytes(file));
+        if (description == null) return 0;
+        try {
+            declaration.describe(description.bytes, file, line);
+            return Native.declare(description.bytes, description.bytes.position());
+        } finally {
+            description.free();
+        }
     }
 }

@@ -6,7 +6,6 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import java.util.Arrays;
 import java.util.Objects;
 
 /**
@@ -25,19 +24,19 @@ public final class LogEvents {
 
     /** Why nothing can be recorded; null: it can. Kept, as a class that could not be initialised says nothing to the next who asks. */
     private static final String PROBLEM = begin();
+    private static final boolean IS_THERE = PROBLEM == null;
 
     private static volatile int uncounted, uncountedKind;
 
     private LogEvents() {}
 
     private static String begin() {
-        Arrays.fill(WORDS, ByteBuffer.allocateDirect(Integer.BYTES)); // off
         try {
             Library.load("Plumb's logging");
             for (int kind = 0; kind < WORDS.length; kind++) WORDS[kind] = word(kind);
             prepare();
             return null;
-        } catch (UnsatisfiedLinkError | RuntimeException problem) {
+        } catch (UnsatisfiedLinkError | OutOfMemoryError | RuntimeException problem) {
             return Objects.requireNonNullElse(problem.getMessage(), problem.toString());
         }
     }
@@ -47,7 +46,7 @@ public final class LogEvents {
         Payload.prepare();
         countLoss(0, 0);
         emit(-1, 0, 0, false);
-        isOn(0);
+        isWordSet(0);
         Payload.begin(FIXED_BYTES).text(orEmpty(null)).text("\u00e9").i32(0).discard();
     }
 
@@ -70,6 +69,10 @@ public final class LogEvents {
 
     /** Whether somebody records it just now: a look at one word of memory. */
     public static boolean isOn(int kind) {
+        return IS_THERE && isWordSet(kind);
+    }
+
+    private static boolean isWordSet(int kind) {
         return (int) WORD.getOpaque(WORDS[kind], 0) != 0;
     }
 
