@@ -110,16 +110,16 @@ final class Declaration {
         return new FieldShape(known.unsigned(isHex), name, List.of());
     }
 
-    /** Null is -1, and a constant is its ordinal number. */
+    /**
+     * Null is -1, and a constant is its ordinal number. By the class file, which has the constants as fields in their order: to ask the enum
+     * would initialise it, which may need what is being initialised while the event is declared, here or in another thread.
+     */
     private FieldShape enumField(Class<?> java, String name) {
-        final Object[] constants = java.getEnumConstants();
-        if (constants == null)
-            throw wrong("has a field " + name + " of the enum " + java.getTypeName()
-                + ", whose constants are not there yet: declare the event when that is initialised, not while it is");
         final List<String> labels = new ArrayList<>();
         labels.add("null");
-        for (Object constant : constants) labels.add(((Enum<?>) constant).name());
-        final int size = constants.length <= Byte.MAX_VALUE ? 1 : 2;
+        for (java.lang.reflect.Field each : java.getFields())
+            if (each.isEnumConstant() && each.getDeclaringClass() == java) labels.add(each.getName());
+        final int size = labels.size() - 1 <= Byte.MAX_VALUE ? 1 : 2;
         return new FieldShape(FieldType.ofEnum(size), name, List.copyOf(labels));
     }
 

@@ -35,7 +35,7 @@ public final class Events {
     }
 
     public static <T> T declare(Class<T> type, MethodHandles.Lookup lookup) {
-        final Declaration declaration = new Declaration(type);
+        final Declaration declaration = read(type);
         final MethodType emitType = MethodType.methodType(void.class, declaration.emit.getParameterTypes());
         try {
             final MethodHandles.Lookup beside = lookup != null ? lookup : lookupIn(type);
@@ -50,6 +50,14 @@ public final class Events {
                 + (lookup != null ? "this lookup; it takes MethodHandles.lookup() of a class in the interface's package"
                                   : "here; Plumb.event(" + type.getSimpleName() + ".class, MethodHandles.lookup()) can")
                 + ": " + refused.getMessage(), refused);
+        }
+    }
+
+    private static Declaration read(Class<?> type) {
+        try {
+            return new Declaration(type);
+        } catch (LinkageError missing) { // a class that it names, or one that such a class names
+            throw new IllegalArgumentException("plumb: " + type.getName() + " can not be read: " + missing, missing);
         }
     }
 
