@@ -342,6 +342,28 @@ class Declarations(InFolder):
         self.assertIn("IllegalArgumentException: plumb: Early$Painted can not be read: java.lang.NoClassDefFoundError: Early$Color",
                       done.stderr)
 
+    def test_an_enum_that_is_not_public(self):
+        """Of a method that was inherited from another package: the interface's own may not name it."""
+        sources = {"colors/Base.java": "package colors; public interface Base { void emit(Color color, int id); boolean isOn(); }",
+                   "colors/Color.java": "package colors; enum Color { RED, BLUE }",
+                   "colors/Use.java": "package colors; public class Use { public static void go(Base to) { to.emit(Color.BLUE, 5); } }",
+                   "shop/Inherits.java": """package shop;
+                       public class Inherits {
+                           @plumb.Event("shop:inherited") interface Painted extends colors.Base {}
+                           public static void main(String[] words) {
+                               colors.Use.go(plumb.Plumb.event(Painted.class));
+                               colors.Use.go(plumb.Plumb.event(Painted.class, java.lang.invoke.MethodHandles.lookup()));
+                           }
+                       }"""}
+        for name, text in sources.items():
+            (self.folder / name).parent.mkdir(exist_ok=True)
+            (self.folder / name).write_text(text)
+        compile_java(*(self.folder / name for name in sources), to=self.folder)
+        self.record("shop.Inherits", classes=self.folder)
+        self.assertEqual([(each["color"]["label"], each["id"]) for each in self.fields("inherited")], [("BLUE", 5)] * 2)
+        done = self.run_java("shop.Inherits", classes=self.folder)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
     def test_names_are_needed(self):
         (self.folder / "Nameless.java").write_text("""
             public class Nameless {

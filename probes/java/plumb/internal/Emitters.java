@@ -52,15 +52,23 @@ final class Emitters {
             code.load(parameter.descriptorString().charAt(0), local);
             local += wordsOf(parameter);
         }
-        code.invokeVirtual(HANDLE, "invokeExact", descriptor).op(returning).end(2 + words);
+        code.invokeVirtual(HANDLE, "invokeExact", handleType(method).toMethodDescriptorString()).op(returning).end(2 + words);
     }
 
-    /** What takes the fields while the event is on; of the method's type. */
+    /**
+     * Of what one of the interface's methods leads to: every enum is an Enum there, since a method that was inherited from another package may
+     * have one that neither of the two classes may name in a call.
+     */
+    static MethodType handleType(Method method) {
+        MethodType type = MethodType.methodType(method.getReturnType(), method.getParameterTypes());
+        for (int i = 0; i < type.parameterCount(); i++)
+            if (type.parameterType(i).isEnum()) type = type.changeParameterType(i, Enum.class);
+        return type;
+    }
+
+    /** What takes the fields while the event is on. */
     static MethodHandle makeWriter(Declaration declaration, long event) throws IllegalAccessException {
-        MethodType exact = MethodType.methodType(void.class, declaration.emit.getParameterTypes());
-        MethodType known = exact;
-        for (int i = 0; i < known.parameterCount(); i++)
-            if (known.parameterType(i).isEnum()) known = known.changeParameterType(i, Enum.class);
+        final MethodType known = handleType(declaration.emit);
         final ClassFile file = new ClassFile("plumb/internal/Writer");
         final ClassFile.Code code =
             file.method(ClassFile.STATIC, "write", known.toMethodDescriptorString(), wordsOf(known));
@@ -71,7 +79,7 @@ final class Emitters {
         code.op(RETURN).end(32);
         final MethodHandles.Lookup here = MethodHandles.lookup().defineHiddenClass(file.toBytes(), true);
         try {
-            return here.findStatic(here.lookupClass(), "write", known).asType(exact);
+            return here.findStatic(here.lookupClass(), "write", known);
         } catch (NoSuchMethodException impossible) {
             throw new IllegalStateException(impossible);
         }

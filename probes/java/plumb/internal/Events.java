@@ -2,7 +2,6 @@ package plumb.internal;
 
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
-import java.lang.invoke.MethodType;
 import java.security.AccessController;
 import java.security.PrivilegedActionException;
 import java.security.PrivilegedExceptionAction;
@@ -36,12 +35,11 @@ public final class Events {
 
     public static <T> T declare(Class<T> type, MethodHandles.Lookup lookup) {
         final Declaration declaration = read(type);
-        final MethodType emitType = MethodType.methodType(void.class, declaration.emit.getParameterTypes());
         try {
             final MethodHandles.Lookup beside = lookup != null ? lookup : lookupIn(type);
             final long event = register(declaration);
             final MethodHandle writer = event == 0 ? null : Emitters.makeWriter(declaration, event);
-            final Switch way = new Switch(event, emitType, writer);
+            final Switch way = new Switch(event, Emitters.handleType(declaration.emit), writer);
             final Object front = Emitters.makeFront(declaration, beside, List.of(way.emit(), way.isOn(), way));
             if (event != 0) way.connect();
             return type.cast(front);
