@@ -17,6 +17,8 @@ if not JAR.exists() or not shutil.which("javac"):
     sys.exit(77)
 
 PROGRAM = r"""
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import java.util.logging.*;
 import plumb.logging.PlumbHandler;
 
@@ -82,6 +84,29 @@ public class Logs {
                 });
                 log.severe("lost");
                 log.severe("said");
+                break;
+            case "behind":
+                final ExecutorService other = Executors.newSingleThreadExecutor();
+                if (words.length > 1) handler.setFormatter(new SimpleFormatter());
+                log.addHandler(new Handler() {
+                    public void publish(LogRecord record) {
+                        try {
+                            other.submit(() -> System.out.println(record.getSequenceNumber() + " " + record.getSourceClassName() + " "
+                                + record.getSourceMethodName() + " " + record.getMessage())).get();
+                        } catch (Exception never) {
+                            throw new IllegalStateException(never);
+                        }
+                    }
+                    public void flush() {}
+                    public void close() {}
+                });
+                log.info("found");
+                log.log(Level.INFO, "bad {0}", new Object() { public String toString() { throw new IllegalStateException(); } });
+                log.logp(Level.INFO, "Named", "method", "named");
+                final LogRecord asked = new LogRecord(Level.INFO, "asked");
+                System.out.println(asked.getSourceMethodName());
+                log.log(asked);
+                other.shutdown();
                 break;
             case "many":
                 final Thread[] threads = new Thread[8];
@@ -154,6 +179,18 @@ class JavaLogging(LoggedJava):
         shutil.rmtree(self.trace)
         self.record("bad", "-e", "java:finest", warns=True)
         self.check_lost(1)
+
+    def test_a_record_does_not_keep_its_caller(self):
+        """A handler behind ours that asks for it in another thread finds what it finds while nothing is recorded."""
+        for words in (("behind",), ("behind", "formatted")):
+            events = self.events_of(self.java(*words), warns=True)
+            done = subprocess.run(self.java(*words), capture_output=True, text=True, timeout=100, check=True)
+            self.assertEqual(self.said, done.stdout)
+            self.assertIn("null null found\n", self.said)
+            self.assertIn("Named method named\n", self.said)
+            self.assertEqual([(event["fields"]["class_name"], event["fields"]["method"]) for event in events],
+                             [("Logs", "main")] * 2 + [("Named", "method"), ("", "")])
+            shutil.rmtree(self.trace)
 
     def test_many_threads(self):
         self.check_many(self.record("many", "-e", "java:*", "--mode", "block"), 20000)
