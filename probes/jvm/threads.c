@@ -316,12 +316,18 @@ static void read_name_now(JNIEnv* jni, jthread thread, struct plumb_owner* owner
             plumb_take_string(jni, name, sizeof(owner->name), owner->name, sizeof(owner->name));
 }
 
+/* In place of a thread's number, from JDK 24 on: nobody's, one who is not named, and the JVM's own. */
+#define VM_OWNER_MARKS 2u
+
+/* A virtual thread is not in the table, and neither is one that has yet to be told of: these have a number at most. */
 static void copy_owner(JNIEnv* jni, uintptr_t word, struct plumb_owner* owner) {
     plumb_lock(&table_lock);
     struct known_thread* const known = owner_of_word(word);
     if (known) {
         copy_known(known, owner);
         known->uses++;
+    } else if (plumb_vm_owner_is_java_thread_id() && word > VM_OWNER_MARKS) {
+        owner->java_thread_id = word;
     }
     plumb_unlock(&table_lock);
     const jthread thread = known && known->object ? (*jni)->NewLocalRef(jni, known->object) : NULL;

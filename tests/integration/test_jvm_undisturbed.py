@@ -122,6 +122,39 @@ class Undisturbed(Called):
             self.assertEqual([name for name, _ in names], ["jvm:monitor_contended_enter", "jvm:monitor_contended_entered"])
             self.assertEqual(len({class_name for _, class_name in names}), 1)
 
+    def test_a_virtual_thread_that_owns_a_monitor(self):
+        """No table has it, but from JDK 24 on a monitor says whose it is by the number that Java has for it."""
+        newer = [java for java in OTHER_JAVA if version_of(java) >= 24]
+        if not newer:
+            self.skipTest("there is no JVM whose monitors name virtual threads")
+        program = self.compile("""
+            import java.util.concurrent.CountDownLatch;
+            public class Program {
+                public static void main(String[] words) throws Exception {
+                    Object monitor = new Object();
+                    synchronized (monitor) { monitor.wait(1); } // which makes it one of the JVM's own
+                    for (int i = 0; i < 5; i++) {
+                        CountDownLatch held = new CountDownLatch(1);
+                        Thread owner = Thread.ofVirtual().start(() -> {
+                            synchronized (monitor) {
+                                held.countDown();
+                                try { Thread.sleep(200); } catch (InterruptedException e) { throw new Error(e); }
+                            }
+                        });
+                        held.await();
+                        synchronized (monitor) { System.out.println(owner.threadId()); }
+                        owner.join();
+                    }
+                }
+            }""", java=newer[-1])
+        status, output, errors = self.record(program, options=("--jvm", "-e", "jvm:monitor_contended_enter"))
+        self.assertEqual(status, 0, errors)
+        owners = {(each["owner_java_thread_id"], each["owner_os_thread_id"], each["owner_name"])
+                  for each in named(self.events(), "monitor_contended_enter") if each["class_name"] == "java.lang.Object"}
+        # One that was late, on a busy machine, has waited for nobody.
+        self.assertTrue(owners, output)
+        self.assertLessEqual(owners, {(int(line), 0, "") for line in output.splitlines()})
+
     def test_a_recording_of_many_days(self):
         program = self.compile("""
             public class Program {
