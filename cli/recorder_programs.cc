@@ -373,7 +373,8 @@ WhyEmpty Recorder::find_why_empty(std::uint32_t programs_begun, const std::vecto
     return why_empty(facts);
 }
 
-/* Those that were named: what they have, while they can still be asked; and at once, if nothing of it is wanted. */
+/* Those that were named: what they have, while they can still be asked; and at once, if nothing of it is wanted. Of
+ * one that declares events as it runs, the recording's end knows which were on. */
 void Recorder::look_at_attached() {
     if (attached_.empty() || (options_.events.empty() && options_.log_level.empty())) return;
     const auto running = traced_processes(session_->state());
@@ -387,11 +388,13 @@ void Recorder::look_at_attached() {
         program.has_plumb = true;
         for (const LttngTracepoint& tracepoint : lttng.tracepoints_of(process.process_id))
             program.events.push_back(as_event(tracepoint));
-        for (const TracedObject& object : process.objects)
+        for (const TracedObject& object : process.objects) {
             program.events.insert(program.events.end(), object.content.events.begin(),
                                   object.content.events.end());
-        if (const std::string why = why_no_event(program, options_.events, levels); !why.empty())
-            status_.say(why);
+            program.declares_events = program.declares_events || object.path.ends_with("/libplumb-java.so");
+        }
+        const std::string why = why_no_event(program, options_.events, levels);
+        if (!why.empty() && !program.declares_events) status_.say(why);
         attached_programs_.push_back(std::move(program));
     }
 }

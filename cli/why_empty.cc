@@ -327,8 +327,11 @@ std::string why_no_event(const RecordedProgram& program, const std::vector<std::
                            left_out->full_name(), escaped(program.name),
                            patterns_text(patterns_of_kind(patterns, true)));
     const std::vector<std::string> wanted = patterns_of_kind(patterns, false);
-    return fmt::format("No event of {} matches {}; it has {}.{}", escaped(program.name),
-                       patterns_text(wanted), names_text(program.events), of_kernel(wanted));
+    return fmt::format(
+        "No event of {} matches {}; it has {}.{}{}", escaped(program.name), patterns_text(wanted),
+        names_text(program.events),
+        program.declares_events ? " Events that its Java code declares are known while they are on." : "",
+        of_kernel(wanted));
 }
 
 /* LTTng's tracepoints that nobody has described are no events. */

@@ -22,8 +22,9 @@ struct RecordedProgram {
     std::string name;                     /* as a person calls it */
     std::vector<EventDescription> events; /* of all that it had loaded when it was looked at */
     bool has_plumb = false;
-    std::string elf_path{};   /* empty: it is no ELF file, or not known */
-    bool can_preload = false; /* it names a dynamic loader */
+    std::string elf_path{};       /* empty: it is no ELF file, or not known */
+    bool can_preload = false;     /* it names a dynamic loader */
+    bool declares_events = false; /* as it runs, as Java code does: they are in no file */
 };
 
 /* A command, looked for as exec() does. What is a script, or can not be read, has a name alone. */

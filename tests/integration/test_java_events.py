@@ -261,6 +261,24 @@ class Switching(InFolder):
         program.stdin.close()
         self.assertEqual(program.wait(timeout=60), 0)
 
+    def test_what_runs_is_not_said_to_have_no_such_event(self):
+        """What Java code has declared is in no file: its recorder knows at the end which were on."""
+        for pattern, said in (("shop:second", ""), ("shop:nosuch", "matches 'shop:nosuch'; it has java:config, java:fine")):
+            with self.subTest(pattern):
+                program = self.start("Switched")
+                recorder = subprocess.Popen([PLUMB, "record", "-o", self.trace, "-p", str(program.pid), "-e", pattern],
+                                            stderr=subprocess.PIPE, text=True)
+                if said:
+                    time.sleep(1)
+                else:
+                    self.assertEqual(self.tell(program, "await false true"), "done")
+                    self.assertEqual(self.tell(program, "emit 0 10"), "done")
+                recorder.send_signal(2)
+                _, errors = recorder.communicate(timeout=60)
+                self.assertEqual(errors.count("No event of "), 1 if said else 0, errors)
+                self.assertIn(said, errors)
+                shutil.rmtree(self.trace)
+
     def test_its_recorder_is_killed(self):
         program = self.start("Switched")
         recorder = self.begin(program, "shop:*")
