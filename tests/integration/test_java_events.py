@@ -43,6 +43,11 @@ def java(*words, classes=CLASSES, options=(), jar=JAR):
     return ["java", "-Xmx256m", *options, "-cp", f"{jar}:{classes}", *words]
 
 
+def java_version():
+    shown = subprocess.run(["java", "-XshowSettings:properties", "-version"], capture_output=True, text=True, timeout=100, check=True)
+    return int(re.search(r"java\.specification\.version = (?:1\.)?(\d+)", shown.stderr)[1])
+
+
 def whole_number(text):
     """As JSON's numbers have it, -0 is one, and a float's."""
     return -0.0 if text == "-0" else int(text)
@@ -279,6 +284,42 @@ class Switching(InFolder):
                 self.assertIn(said, errors)
                 shutil.rmtree(self.trace)
 
+    def test_its_thread_is_stopped(self):
+        """As where a program stops all that it finds: the next event that is declared begins another one, which follows all."""
+        if java_version() > 19:
+            self.skipTest("a Java that has no Thread.stop() any more")
+        (self.folder / "Stopped.java").write_text("""
+            public class Stopped {
+                @plumb.Event("shop:first") interface First { void emit(int number); boolean isOn(); }
+                @plumb.Event("shop:second") interface Second { void emit(int number); boolean isOn(); }
+                @SuppressWarnings({"deprecation", "removal"})
+                public static void main(String[] words) throws Exception {
+                    final First first = plumb.Plumb.event(First.class);
+                    for (Thread each : Thread.getAllStackTraces().keySet())
+                        if (each.getName().equals("plumb-updates")) {
+                            each.stop();
+                            System.out.println("stopped");
+                            each.join(); // asleep, it hears of that when it is woken
+                        }
+                    final Second second = plumb.Plumb.event(Second.class);
+                    System.out.println("declared");
+                    for (int i = 0; i < 6000 && !(first.isOn() && second.isOn()); i++) Thread.sleep(10);
+                    System.out.println(first.isOn() + " " + second.isOn());
+                }
+            }""")
+        compile_java(self.folder / "Stopped.java", to=self.folder)
+        program = subprocess.Popen(java("Stopped", classes=self.folder), stdout=subprocess.PIPE, text=True)
+        self.addCleanup(program.stdout.close)
+        self.addCleanup(program.wait, timeout=60)
+        self.addCleanup(program.kill)
+        self.assertEqual(program.stdout.readline(), "stopped\n")
+        recorder = self.begin(program, "shop:first")
+        self.assertEqual(program.stdout.readline(), "declared\n")
+        self.end(recorder)
+        recorder = self.begin(program, "shop:*")
+        self.assertEqual(program.stdout.readline(), "true true\n")
+        self.end(recorder)
+
     def test_its_recorder_is_killed(self):
         program = self.start("Switched")
         recorder = self.begin(program, "shop:*")
@@ -416,8 +457,7 @@ class Declarations(InFolder):
 
     def test_under_a_security_manager(self):
         """Whose policy gives plumb.jar what it needs, and the program nothing; or nobody anything: then events are off."""
-        version = subprocess.run(["java", "-XshowSettings:properties", "-version"], capture_output=True, text=True, timeout=100, check=True)
-        if int(re.search(r"java\.specification\.version = (?:1\.)?(\d+)", version.stderr)[1]) >= 24:
+        if java_version() >= 24:
             self.skipTest("a Java that has no security manager any more")
         (self.folder / "Guarded.java").write_text("""
             public class Guarded {

@@ -110,14 +110,20 @@ final class Switch {
     }
 
     private static void watch() {
-        while (true) {
-            final int seen = Native.changes();
-            try {
-                turnAll();
-            } catch (OutOfMemoryError none) {
-                // the next change finds what was not turned
+        try {
+            while (true) {
+                final int seen = Native.changes();
+                try {
+                    turnAll();
+                } catch (Throwable none) {
+                    // no memory, for the most part: the next change finds what was not turned
+                }
+                Native.awaitChange(seen);
             }
-            Native.awaitChange(seen);
+        } finally { // it was stopped: the next event begins another one
+            synchronized (ALL) {
+                isWatching = false;
+            }
         }
     }
 }
