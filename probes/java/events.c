@@ -131,6 +131,7 @@ NATIVE(void, emit)(JNIEnv*, jclass, jlong, jlong, jint, jboolean);
 NATIVE(jobject, allocate)(JNIEnv*, jclass, jint);
 NATIVE(void, free)(JNIEnv*, jclass, jlong);
 NATIVE(void, rest)(JNIEnv*, jclass);
+NATIVE(void, lose)(JNIEnv*, jclass, jlong);
 NATIVE(jint, changes)(JNIEnv*, jclass);
 NATIVE(void, awaitChange)(JNIEnv*, jclass, jint);
 
@@ -200,6 +201,11 @@ NATIVE(void, emit)(JNIEnv* jni, jclass class, jlong address, jlong payload, jint
         return;
     }
     emit_payload(&event->event, event->fixed_bytes, payload, bytes, is_cut);
+}
+
+NATIVE(void, lose)(JNIEnv* jni, jclass class, jlong event) {
+    (void)jni, (void)class;
+    if (event != 0) plumb_lose(&event_at(event)->event);
 }
 
 /* A payload that begins at any place may have a line end in the middle of a short record: that costs some ns. */

@@ -65,8 +65,8 @@ public class Short4j {
 def setUpModule():
     unittest.addModuleCleanup(SCRATCH.cleanup)
     compile_java(SOURCE / "tests/integration/java/Short.java")
-    compile_java(SOURCE / "tests/integration/java/Again.java")
-    compile_java(SOURCE / "tests/integration/java/Late.java")
+    for name in ("Again", "Depth", "Late"):
+        compile_java(SOURCE / f"tests/integration/java/{name}.java")
 
 
 def compile_java(source, *more):
@@ -158,6 +158,20 @@ class Memory(unittest.TestCase):
         self.assertEqual(messages[-1], "last 1")
         summary = json.loads((self.trace / "summary.json").read_text())
         self.assertEqual(len(messages) + summary["events_lost"], returned + 1, messages)
+
+    def test_events_where_the_stack_is_nearly_full(self):
+        """emit() throws where it does while the event is off, and what it does not throw for is recorded or counted as lost."""
+        for mode in ("-Xint", "-Xcomp"):
+            with self.subTest(mode):
+                off = subprocess.run(["java", mode, "-cp", f"{JAR}:{CLASSES}", "Depth"], capture_output=True, text=True, timeout=300,
+                                     check=True).stdout
+                returned, thrown = map(int, self.record(mode, "Depth", loses=True).split())
+                summary = json.loads((self.trace / "summary.json").read_text())
+                self.assertEqual(len(self.values("number")) + summary["events_lost"], returned + 1)
+                if mode == "-Xint":
+                    self.assertEqual(f"{returned} {thrown}\n", off)
+                    self.assertGreater(summary["events_lost"], 0)
+                shutil.rmtree(self.trace)
 
     def test_one_loader_behind_the_other(self):
         grown = int(self.record("Again", "loaders", str(JAR)))

@@ -9,8 +9,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Writes the few classes that Emitters makes: methods without branches, of the instructions that these need. Java has nothing for that
- * before version 24.
+ * Writes the few classes that Emitters makes: methods without branches, of the instructions that these need, with one handler of what is
+ * thrown at most. Java has nothing for that before version 24.
  */
 final class ClassFile {
     private static final int JAVA_17 = 61;
@@ -142,6 +142,8 @@ final class ClassFile {
         private final String name;
         private final String descriptor;
         private final int locals;
+        private int handlerAt = 0; // 0: there is none
+        private String caught;
 
         Code(int flags, String name, String descriptor, int locals) {
             this.flags = flags;
@@ -193,22 +195,53 @@ final class ClassFile {
             return wide(0xb8, method(owner, called, of));
         }
 
+        /** What comes next is for that, thrown by what there is so far; it is on the stack then, and locals are as the method began. */
+        Code handler(String thrown) {
+            handlerAt = bytes.size();
+            caught = thrown;
+            return this;
+        }
+
+        private void writeHandler(DataOutputStream to) throws IOException {
+            to.writeShort(1);
+            to.writeShort(0); // from the beginning
+            to.writeShort(handlerAt);
+            to.writeShort(handlerAt);
+            to.writeShort(type(caught));
+            to.writeShort(1);
+            to.writeShort(utf8("StackMapTable"));
+            to.writeInt(8);
+            to.writeShort(1);
+            to.writeByte(247); // same_locals_1_stack_item_frame_extended
+            to.writeShort(handlerAt);
+            to.writeByte(7); // an object
+            to.writeShort(type(caught));
+        }
+
         /** `stack`: the most that it has on the stack, in words of 32 bits. */
         void end(int stack) {
             final int nameIndex = utf8(name), descriptorIndex = utf8(descriptor), code = utf8("Code");
+            final ByteArrayOutputStream behind = new ByteArrayOutputStream();
+            write(new DataOutputStream(behind), to -> {
+                if (handlerAt != 0) {
+                    writeHandler(to);
+                } else {
+                    to.writeShort(0); // handlers
+                    to.writeShort(0); // attributes
+                }
+            });
             write(methods, to -> {
                 to.writeShort(flags);
                 to.writeShort(nameIndex);
                 to.writeShort(descriptorIndex);
                 to.writeShort(1);
                 to.writeShort(code);
-                to.writeInt(12 + bytes.size());
+                to.writeInt(8 + bytes.size() + behind.size());
                 to.writeShort(stack);
                 to.writeShort(locals);
                 to.writeInt(bytes.size());
                 to.write(bytes.toByteArray());
-                to.writeShort(0); // handlers
-                to.writeShort(0); // attributes
+                to.write(behind.toByteArray());
             });
             methodCount++;
         }

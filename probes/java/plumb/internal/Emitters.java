@@ -17,7 +17,7 @@ import plumb.internal.Declaration.FieldShape;
 final class Emitters {
     private static final String HANDLE = "java/lang/invoke/MethodHandle";
     private static final int I2L = 0x85, LAND = 0x7f, LOR = 0x81, LSHL = 0x79, LUSHR = 0x7d;
-    private static final int RETURN = 0xb1, IRETURN = 0xac, ALOAD_0 = 0x2a;
+    private static final int RETURN = 0xb1, IRETURN = 0xac, ALOAD_0 = 0x2a, POP = 0x57;
 
     private Emitters() {}
 
@@ -101,7 +101,9 @@ final class Emitters {
             code.invokeVirtual(payload, field.type().put(), "(" + field.type().given() + ")L" + payload + ";");
             local += wordsOf(type.parameterType(i));
         }
-        code.push(event).invokeVirtual(payload, "emit", "(J)V");
+        code.push(event).invokeVirtual(payload, "emit", "(J)V").op(RETURN);
+        // What is put together goes deeper than while the event is off, or than what counts it as lost.
+        code.handler("java/lang/StackOverflowError").op(POP).push(event).invokeStatic("plumb/internal/Native", "lose", "(J)V");
     }
 
     /** Field after field without a gap: so a word has parts of some, and a field may stand in two words. */

@@ -33,6 +33,9 @@ final class Native {
     /** The same in memory, behind which 8 bytes may be written. `isCut`: something was shortened already. */
     static native void emit(long event, long payload, int bytes, boolean isCut);
 
+    /** Counts one as lost: there was no stack for it. 0: none. */
+    static native void lose(long event);
+
     /** A number that is another one whenever events may have been switched. */
     static native int changes();
 

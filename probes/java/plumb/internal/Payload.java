@@ -102,6 +102,7 @@ final class Payload {
         if (payload != null) payload.start(0).text("\u00e9".repeat(OWN_BYTES / 3)).discard();
         Native.rest();
         Native.free(0);
+        Native.lose(0);
     }
 
     private static Object[] newHolder(Thread thread) {
