@@ -3,6 +3,7 @@
 #include "base/elf_file.h"
 #include "consumerd/kernel/marker_place.h"
 #include "consumerd/probe/chosen_function.h"
+#include "consumerd/probe/first_nop.h"
 #include "consumerd/probe/function_choice.h"
 #include "consumerd/probe/probed_instruction.h"
 #include "consumerd/probe/unwinding.h"
@@ -46,9 +47,11 @@ Result<std::uint64_t> address_to_probe(const ElfFile& elf, const std::string& pa
         if (!chosen) return chosen;
         wanted = *chosen + place.offset;
     }
-    const auto address = behind_vector_instructions(elf, wanted);
+    const auto begin = place.is_begin ? behind_first_nop(elf, wanted) : Result<std::uint64_t>(wanted);
+    if (!begin) return begin;
+    const auto address = behind_vector_instructions(elf, *begin);
     if (!address) return address;
-    const Status good = check_probed_instruction(elf, *address, place.is_begin && *address == wanted);
+    const Status good = check_probed_instruction(elf, *address);
     return good ? address : good.error();
 }
 
@@ -177,7 +180,7 @@ Result<std::vector<ProbePlace>> places_of_markers(const KernelSelector& selector
             wrong++;
             continue;
         }
-        if (Status good = check_probed_instruction(*elf, marker.address, false); !good) {
+        if (Status good = check_probed_instruction(*elf, marker.address); !good) {
             if (unbearable++ == 0) bearable = good;
             continue;
         }

@@ -74,17 +74,15 @@ bool kernel_replaces_nops() {
     return major > major_since || (major == major_since && minor >= minor_since);
 }
 
-Status check_probed_instruction(const ElfFile& elf, std::uint64_t address, bool function_begins_there,
-                                bool nops_are_replaced) {
+Status check_probed_instruction(const ElfFile& elf, std::uint64_t address, bool nops_are_replaced) {
     constexpr std::uint8_t push_flags = 0x9c;
-    constexpr std::size_t replaced_bytes = 5;
     std::array<std::uint8_t, instruction_bytes_max> buffer{};
     if (elf.file_offset_of(address) && !elf.is_code(address))
         return Error("There is no code at {:#x}, but data of the program, which a probe would change.",
                      address);
     if (elf.machine() != EM_X86_64) return ok();
     const auto code = code_at(elf, address, buffer);
-    if (nops_are_replaced && !function_begins_there && nop_bytes(code) == replaced_bytes)
+    if (nops_are_replaced && nop_bytes(code) == replaced_nop_bytes)
         return Error(
             "Linux 6.18 and newer make a call of a probe at a nop of five bytes, as that at {:#x}. It "
             "writes below the stack pointer, where a function may have variables: the program would "

@@ -94,15 +94,18 @@ int main(void) {
             #include <sys/prctl.h>
             static volatile char selector;
             __attribute__((noinline)) int called(int n) { __asm__ volatile("" : "+r"(n)); return n; }
+            __attribute__((naked, noinline)) int with_nop(int n) { __asm__(".byte 0x0f,0x1f,0x44,0,0; lea 1(%rdi),%eax; ret"); }
             int main(void) {
                 if (prctl(59, 1, 0, 0, (char*)&selector)) return 77; /* PR_SET_SYSCALL_USER_DISPATCH */
                 selector = 1;
                 const int result = called(0);
+                int count = 0;
+                for (int i = 0; i < 20; i++) count = with_nop(count);
                 selector = 0;
-                return result;
+                return result + count - 20;
             }
             """)
-        self.compile("cc", "-O2", "dispatches.c", "-o", "dispatches")
+        self.compile("cc", "-O2", "-fcf-protection=none", "dispatches.c", "-o", "dispatches")
         program = self.folder / "dispatches"
         if subprocess.run([program], check=False).returncode == 77:
             self.skipTest("the kernel knows no dispatch to user space")
@@ -112,6 +115,8 @@ int main(void) {
         self.assertEqual("PR_SET_SYSCALL_USER_DISPATCH" in said, RETURNS_BY_A_CALL)
         counts, _ = self.record(f"uprobe:{program}:called", command=[program])
         self.assertEqual(counts, {"uprobe_called": 1})
+        self.record(f"uprobe:{program}:with_nop(n=%di:s32)", command=[program])
+        self.assertEqual([int(re.search(r" n = (\d+)", line)[1]) for line in self.lines()], list(range(20)))
 
     def test_a_file_that_is_replaced_meanwhile(self):
         """We read the file; the kernel takes its name, once for each probe."""

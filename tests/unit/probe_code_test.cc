@@ -2,6 +2,7 @@
 // Instructions as an assembler makes them, at the places of a file where a probe would stand: how long they are, whether they
 // do nothing, and which of them no probe may stand on.
 #include "base/elf_file.h"
+#include "consumerd/probe/first_nop.h"
 #include "consumerd/probe/function_table.h"
 #include "consumerd/probe/probed_instruction.h"
 #include "consumerd/probe/vector_instruction.h"
@@ -231,40 +232,72 @@ TEST(ProbedInstruction, IsRefusedWhereAProbeWouldBreakTheProgram) {
         lines.push_back(one.line);
     lines.emplace_back(".byte 0x66,0x66"); /* the file ends within an instruction */
     const Assembled assembled(lines);
-    for (std::size_t i = 0; i < cases.size(); i++)
-        for (const bool begins : {false, true}) {
-            const Status good = check_probed_instruction(assembled.elf(), assembled.address(i), begins, true);
-            ASSERT_EQ(bool(good), cases[i].refusal == nullptr) << cases[i].line;
-            if (good) continue;
-            EXPECT_THAT(good.error().message(), HasSubstr(cases[i].refusal)) << cases[i].line;
-            EXPECT_THAT(good.error().message(), HasSubstr(fmt::format("at {:#x}", assembled.address(i))));
-        }
-    EXPECT_TRUE(check_probed_instruction(assembled.elf(), assembled.address(cases.size()), false, true));
+    for (std::size_t i = 0; i < cases.size(); i++) {
+        const Status good = check_probed_instruction(assembled.elf(), assembled.address(i), true);
+        ASSERT_EQ(bool(good), cases[i].refusal == nullptr) << cases[i].line;
+        if (good) continue;
+        EXPECT_THAT(good.error().message(), HasSubstr(cases[i].refusal)) << cases[i].line;
+        EXPECT_THAT(good.error().message(), HasSubstr(fmt::format("at {:#x}", assembled.address(i))));
+    }
+    EXPECT_TRUE(check_probed_instruction(assembled.elf(), assembled.address(cases.size()), true));
     std::array<std::uint8_t, instruction_bytes_max> buffer{};
     EXPECT_TRUE(code_at(assembled.elf(), std::uint64_t{1} << 40, buffer).empty());
-    EXPECT_TRUE(
-        check_probed_instruction(assembled.elf(), uint64_t{1} << 40, false, true)); /* nothing is there */
+    EXPECT_TRUE(check_probed_instruction(assembled.elf(), uint64_t{1} << 40, true)); /* nothing is there */
 }
 
 TEST(ProbedInstruction, OfFiveBytesThatDoesNothingIsRefusedWhereTheKernelMakesACallOfIt) {
     const Assembled assembled(
         {"nopl (%rax)", "nopl 8(%rax)", "nopl 8(%rax,%rax)", "nopw 8(%rax,%rax)", "nop"});
-    const auto refusal = [&](std::size_t line, bool begins, bool replaced) {
-        const Status good =
-            check_probed_instruction(assembled.elf(), assembled.address(line), begins, replaced);
+    const auto refusal = [&](std::size_t line, bool replaced) {
+        const Status good = check_probed_instruction(assembled.elf(), assembled.address(line), replaced);
         return good ? "" : good.error().message();
     };
     for (const std::size_t line : {0, 1, 3, 4})
-        EXPECT_EQ(refusal(line, false, true), "") << line;
-    EXPECT_THAT(refusal(2, false, true),
+        EXPECT_EQ(refusal(line, true), "") << line;
+    EXPECT_THAT(refusal(2, true),
                 HasSubstr(fmt::format("a nop of five bytes, as that at {:#x}", assembled.address(2))));
-    EXPECT_EQ(refusal(2, true, true), "");
-    EXPECT_EQ(refusal(2, false, false), "");
+    EXPECT_EQ(refusal(2, false), "");
     utsname system{};
     ASSERT_EQ(::uname(&system), 0);
     std::pair<int, int> version;
     ASSERT_EQ(std::sscanf(system.release, "%d.%d", &version.first, &version.second), 2);
     EXPECT_EQ(kernel_replaces_nops(), version >= std::pair(6, 18));
+}
+
+constexpr const char* nop_of_five = ".byte 0x0f,0x1f,0x44,0,0";
+
+TEST(FirstNop, IsPassedByWhereTheKernelMakesACallOfIt) {
+    const Assembled assembled({nop_of_five, nop_of_five, "leal 1(%rdi),%eax", "ret", "nopl 8(%rax)",
+                               std::string(".rept 100; ") + nop_of_five + "; .endr", nop_of_five});
+    const auto behind = [&](std::size_t line, bool replaced) {
+        const auto found = behind_first_nop(assembled.elf(), assembled.address(line), replaced);
+        return found ? *found : 0;
+    };
+    for (const std::size_t line : {0, 1, 2})
+        EXPECT_EQ(behind(line, true), assembled.address(2)) << line;
+    EXPECT_EQ(behind(0, false), assembled.address(0)) << "an older kernel";
+    EXPECT_EQ(behind(4, true), assembled.address(4));
+    const auto far = behind_first_nop(assembled.elf(), assembled.address(5), true);
+    ASSERT_TRUE(far) << "not without end";
+    EXPECT_FALSE(check_probed_instruction(assembled.elf(), *far, true));
+    EXPECT_EQ(behind(6, true), assembled.address(7)) << "nothing is behind it";
+}
+
+TEST(FirstNop, IsNotPassedByIntoALoop) {
+    const std::string nop = std::string(nop_of_five) + "; 7: ";
+    for (const char* const loop :
+         {"decl (%rdi); jg 7b; ret", "decl (%rdi); jmp 7b", "jmp 7b", "loop 7b; ret", "loopne 7b; ret",
+          "jrcxz 7b; ret", ".fill 200,1,0x90; jmp 7b", ".fill 60000,1,0x90; jne 7b; ret"}) {
+        const Assembled assembled({nop + loop});
+        const auto found = behind_first_nop(assembled.elf(), assembled.address(0), true);
+        ASSERT_FALSE(found) << loop;
+        EXPECT_THAT(found.error().message(), HasSubstr("something seems to go round in a loop"));
+        EXPECT_THAT(found.error().message(),
+                    HasSubstr(fmt::format("A probe at {:#x} is hit", assembled.address(0) + 5)));
+    }
+    for (const char* const none : {"jmp 8f; 8: ret", "nop; 8: decl (%rdi); jg 8b; ret", "je 8f; nop; 8: ret"})
+        EXPECT_TRUE(behind_first_nop(Assembled({nop + none}).elf(), Assembled({nop + none}).address(0), true))
+            << none;
 }
 
 } // namespace
