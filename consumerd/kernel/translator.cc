@@ -140,8 +140,7 @@ uint64_t Translator::note_page(RawPage page, TimeSpan wanted) {
         if (raw.data.size() < sizeof(common)) continue;
         std::memcpy(&common, raw.data.data(), sizeof(common));
         const KernelEvent* const event = by_id_[common.type];
-        if (event == nullptr || !has_note(*event) || (filter_ != nullptr && !is_wanted(*event, raw)))
-            continue;
+        if (event == nullptr || !has_note(*event)) continue;
         const RawEvent here = numbers_ != nullptr ? renumbered(*event, raw, renumbered_ahead_) : raw;
         std::memcpy(&common.thread_id, here.data.data() + offsetof(CommonFields, thread_id),
                     sizeof(common.thread_id));
@@ -171,14 +170,16 @@ void Translator::translate_event(const RawEvent& given, TranslatedRecords& to, b
         unknown_events_++;
         return;
     }
-    if (filter_ != nullptr && !is_wanted(*event, given)) {
-        left_out_events_++;
-        return;
-    }
+    const bool is_told = has_note(*event) && !was_noted;
+    const bool is_anothers = filter_ != nullptr && !is_wanted(*event, given);
+    if (is_anothers) left_out_events_++;
+    if (is_anothers && !is_told) return;
     const RawEvent raw = numbers_ != nullptr ? renumbered(*event, given, renumbered_) : given;
     std::memcpy(&common.thread_id, raw.data.data() + offsetof(CommonFields, thread_id),
                 sizeof(common.thread_id));
-    if (has_note(*event) && !was_noted) note(*event, raw, common.thread_id);
+    /* Whoever runs another program may run a wanted one next, or start one that does: under the name that is told now. */
+    if (is_told) note(*event, raw, common.thread_id);
+    if (is_anothers) return;
     const bool is_own_call = own_calls_ != nullptr && (event == telling_ || is_system_call(*event)) &&
                              own_calls_->has(common.thread_id, raw.timestamp);
     if (event == telling_ && take_told_text(raw, common.thread_id, is_own_call, to)) return;

@@ -355,6 +355,26 @@ class Who(TracedProgramTest):
         self.assertEqual((calls.pop(told.pid), calls.pop(starts.pid)), (31 + 36, 35))
         self.assertEqual(list(calls.values()), [37])
 
+    def test_who_comes_back_from_another_program_has_its_own_name(self):
+        """Sooner than it is noticed that it was away."""
+        becomes, starts = self.folder / "becomes", self.folder / "starts"
+        becomes.write_text(f"#!/bin/sh\nexec {self.matching} 9\n")
+        starts.write_text(f"#!/bin/sh\n{self.matching} 9\n:\n")
+        for script in (becomes, starts):
+            script.chmod(0o755)
+        told = Told(self, self.matching)
+        recorder = self.begin("--exe", "told-*", "-k", "syscalls:getsid")
+        self.wait_recorded(told.pid)
+        for _ in range(20):
+            told.tell(f"run {becomes}")
+            told.tell(f"run {starts}")
+        self.end(recorder)
+        shown = subprocess.run([PLUMB, "view", "--json", self.trace], capture_output=True, text=True, check=True).stdout
+        events = [json.loads(line) for line in shown.splitlines() if "entry_getsid" in line]
+        names = collections.Counter((event.get("comm"), event.get("pid") == event.get("tid")) for event in events)
+        self.assertGreater(len(events), 200, names)
+        self.assertEqual(set(names), {("told-this", True)}, names)
+
     def test_of_a_matching_program_nothing_is_recorded_that_its_children_do_as_others(self):
         told = Told(self, self.matching)
         script = self.folder / "script"

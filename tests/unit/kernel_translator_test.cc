@@ -461,6 +461,10 @@ TEST_F(TranslatorTest, NotesNewThreadsWithoutARecord) {
     EXPECT_TRUE(notes[0].is_process);
     EXPECT_FALSE(notes[1].is_process);
     EXPECT_THAT(translator_.take_notes(), IsEmpty());
+    OnlyThread filter; /* of who runs another program now, and a wanted one next */
+    translator_.filter_by(&filter);
+    EXPECT_TRUE(translate(1002, newtask(0)));
+    EXPECT_EQ(translator_.take_notes().size(), 1u);
 }
 
 TEST_F(TranslatorTest, ReadsNothingOutsideWhateverAByteOfAPageSays) {
