@@ -31,6 +31,8 @@ Status Recorder::open_kernel(plumb_clock_mode clock_mode) {
     config.overwrite = options_.snapshot || options_.mode == "overwrite";
     config.session_cookie = session_->cookie();
     config.file_names = !options_.no_file_names;
+    config.is_of_programs = !options_.executables.empty() && options_.command.empty() &&
+                            options_.process_ids.empty() && !options_.system_wide;
     note_kernel_events(session_->channel().header());
     auto session = KernelSession::create(config);
     if (!session) return session.error();

@@ -1,5 +1,6 @@
 #include "consumerd/drain/kernel_source.h"
 
+#include "base/ctf_layout.h"
 #include "base/processes.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/kernel/buffer_wait.h"
@@ -39,6 +40,9 @@ TraceIdentity kernel_identity(TraceIdentity of_programs) {
 
 Result<std::unique_ptr<Drain>> drain_kernel(KernelSession& session, KernelDrainOptions options) {
     options.identity = kernel_identity(std::move(options.identity));
+    if (const std::vector<std::string> split = session.split_calls(); !split.empty())
+        options.identity.environment.emplace_back(split_calls_entry,
+                                                  fmt::format("{}", fmt::join(split, " ")));
     const uint32_t rings = session.cpus().empty() ? 0 : session.cpus().back() + 1;
     auto writer = CtfWriter::create(options.directory, options.identity, rings, 0, options.carrier);
     if (!writer) return writer.error();

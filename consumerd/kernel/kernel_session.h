@@ -52,6 +52,7 @@ struct KernelConfig {
     bool overwrite = false;                              /* when full: the oldest goes, not the newest */
     std::uint64_t session_cookie = 0;                    /* of the channel beside it; 0: none */
     bool file_names = true;                              /* and other strings of system calls */
+    bool is_of_programs = false; /* of processes as long as they run certain programs: see filter_records() */
     bool is_kept = false; /* it stays, and records on, without who made it, until somebody takes it over */
 };
 
@@ -86,6 +87,8 @@ public:
     Status select(const std::vector<KernelSelector>& selectors);
     /* Also those that tell the names of threads, which are marked as ours. */
     const std::vector<KernelEvent>& events() const { return events_; }
+    /* Names of system calls whose entries and exits may be missing each for itself (ctf_layout.h). */
+    std::vector<std::string> split_calls() const;
     /* What select() did otherwise than asked, for people. */
     const std::vector<std::string>& notes() const { return notes_; }
 
@@ -194,6 +197,8 @@ private:
     /* With the selector's filter, on those of them that have its fields. */
     Status switch_on(const std::vector<TracefsEvent>& events, const KernelSelector& selector);
     void note_filters();
+    bool is_filtered(const std::string& call_event) const;
+    bool go_by_the_thread(const std::string& entry, const std::string& exit) const;
     Status take_filter(const KernelEvent& event, const std::string& filter, std::string& lacking);
     Status enable(const KernelEvent& event);
     /* What a pattern beginning with "kprobe:", "uprobe:" and the like asks for. */

@@ -6,7 +6,9 @@
 #include "consumerd/kernel/kernel_session.h"
 
 #include <algorithm>
+#include <cctype>
 #include <sstream>
+#include <string_view>
 
 namespace plumb {
 namespace {
@@ -35,6 +37,30 @@ std::vector<std::string> field_names(const std::string& format) {
         if (!name.starts_with("common_")) names.push_back(name);
     }
     return names;
+}
+
+bool is_of_word(char each) {
+    return std::isalnum(static_cast<unsigned char>(each)) != 0 || each == '_';
+}
+
+/* The next word of a filter from `at` on that is not in quotation marks; behind it. */
+std::string next_word(std::string_view filter, std::size_t& at) {
+    while (at < filter.size() && !is_of_word(filter[at])) {
+        const char quote = filter[at++];
+        if (quote == '"' || quote == '\'') at = std::min(filter.find(quote, at), filter.size() - 1) + 1;
+    }
+    const std::size_t begin = at;
+    while (at < filter.size() && (is_of_word(filter[at]) || filter[at] == '.'))
+        at++;
+    return std::string(filter.substr(begin, at - begin));
+}
+
+/* Such a filter says the same of a call's entry and of its exit. */
+bool asks_for_the_thread_alone(const std::string& filter) {
+    std::size_t at = 0;
+    for (std::string word = next_word(filter, at); !word.empty(); word = next_word(filter, at))
+        if (std::isdigit(static_cast<unsigned char>(word[0])) == 0 && word != "common_pid") return false;
+    return true;
 }
 
 } // namespace
@@ -89,6 +115,39 @@ void KernelSession::note_filters() {
             names.push_back(event.system + ":" + event.name);
         notes_.push_back(recorded_without_filter(each.selector, names));
     }
+}
+
+bool KernelSession::is_filtered(const std::string& call_event) const {
+    return std::any_of(events_.begin(), events_.end(), [&](const KernelEvent& event) {
+        return event.system == "syscalls" && event.raw_name == call_event && event.has_filter &&
+               !event.is_ours;
+    });
+}
+
+bool KernelSession::go_by_the_thread(const std::string& entry, const std::string& exit) const {
+    const auto of_entry = filters_.find("syscalls/" + entry), of_exit = filters_.find("syscalls/" + exit);
+    return of_entry != filters_.end() && of_exit != filters_.end() && of_entry->second == of_exit->second &&
+           std::all_of(of_entry->second.begin(), of_entry->second.end(), asks_for_the_thread_alone);
+}
+
+/* Where all exits are there, an entry and the next exit are of one call; and so they are where all entries are. */
+std::vector<std::string> KernelSession::split_calls() const {
+    constexpr std::string_view entry = "sys_enter_";
+    std::vector<std::string> calls;
+    for (const KernelEvent& event : events_) {
+        if (event.system != "syscalls" || !event.raw_name.starts_with(entry)) continue;
+        const std::string call = event.raw_name.substr(entry.size());
+        /* A program that begins has come from execve(), for the kernel. */
+        const bool is_exec = call == "execve" || call == "execveat";
+        std::vector<std::string> exits{"sys_exit_" + call};
+        if (is_exec) exits.emplace_back("sys_exit_execve");
+        const bool are_filtered = is_filtered(event.raw_name) &&
+                                  std::any_of(exits.begin(), exits.end(), [&](const std::string& exit) {
+                                      return is_filtered(exit) && !go_by_the_thread(event.raw_name, exit);
+                                  });
+        if (are_filtered || (is_exec && config_.is_of_programs)) calls.push_back(call);
+    }
+    return calls;
 }
 
 Status KernelSession::switch_on(const std::vector<TracefsEvent>& events, const KernelSelector& selector) {

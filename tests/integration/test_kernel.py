@@ -240,6 +240,8 @@ class Kernel(TracedProgramTest):
                                  command=[self.program, "100"])
         self.assertEqual(summary["events_by_name"].get("syscall_entry_write"), 100)
         self.assertNotIn("syscall_exit_write", summary["events_by_name"])
+        self.assertIn(b'plumb_split_calls = "write";', (self.trace / "kernel/metadata").read_bytes())
+        self.assertTrue(self.read())
         shutil.rmtree(self.trace)
         _, error = self.record("-k", "sched:sched_switch if prev_nonsense > 3", command=["true"], status=1)
         self.assertIn("sched:sched_switch", error)

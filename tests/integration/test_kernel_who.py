@@ -363,7 +363,7 @@ class Who(TracedProgramTest):
         for script in (becomes, starts):
             script.chmod(0o755)
         told = Told(self, self.matching)
-        recorder = self.begin("--exe", "told-*", "-k", "syscalls:getsid")
+        recorder = self.begin("--exe", "told-*", "-k", "syscalls:getsid", "-k", "syscalls:execve")
         self.wait_recorded(told.pid)
         for _ in range(20):
             told.tell(f"run {becomes}")
@@ -374,6 +374,10 @@ class Who(TracedProgramTest):
         names = collections.Counter((event.get("comm"), event.get("pid") == event.get("tid")) for event in events)
         self.assertGreater(len(events), 200, names)
         self.assertEqual(set(names), {("told-this", True)}, names)
+        pairs = [line for line in subprocess.run([PLUMB, "view", "--pairs", self.trace], capture_output=True, text=True,
+                                                 check=True).stdout.splitlines() if " execve: " in line]
+        self.assertTrue(pairs)
+        self.assertEqual([line for line in pairs if not line.endswith(" <the exit may be of a later call>")], [])
 
     def test_of_a_matching_program_nothing_is_recorded_that_its_children_do_as_others(self):
         told = Told(self, self.matching)

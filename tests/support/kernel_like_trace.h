@@ -20,6 +20,9 @@ public:
             count_, context.empty() ? "" : fmt::format("context := struct {{ {} }};", context), fields);
         return count_++;
     }
+    void environment(std::string_view name, std::string_view text) {
+        described_ += fmt::format("env {{ {} = \"{}\"; }};\n", name, text);
+    }
     void event(uint32_t number, uint64_t time_ns, uint32_t tid, const Payload& payload, uint32_t pid = 1,
                std::string_view name = "cat") {
         std::string padded(name);

@@ -1,6 +1,7 @@
 // cmake-once
 /* Lines of text, whole: numbers in each base, labels and bits, what steers terminals; and system calls whose entry and exit
  * are one line, with what is known where the one or the other is missing. */
+#include "base/ctf_layout.h"
 #include "tests/support/kernel_like_trace.h"
 
 #include <gmock/gmock.h>
@@ -208,6 +209,20 @@ TEST_F(CallsOfTheKernel, AreOneLineEachWhereTheyReturn) {
               " after 1.000000010\n");
     EXPECT_EQ(all.lines, 3u);
     EXPECT_EQ(all.threadless, 0u);
+}
+
+TEST_F(CallsOfTheKernel, SayWhereEntriesAndExitsMayBeOfTwo) {
+    trace.environment(split_calls_entry, "pread64 read readv");
+    const uint32_t reads = trace.add("syscall_entry_rea", "u32 fd;"),
+                   ends = trace.add("syscall_exit_rea", "i64 ret;");
+    enter(0, 7, 3);
+    leave(3, 7, 5);
+    trace.event(reads, 4, 7, Payload().add(uint32_t{1}));
+    trace.event(ends, 5, 7, Payload().add(int64_t{2}));
+    EXPECT_EQ(shown(pairs()),
+              "[0.000000003] (+?) read: { tid = 7 }, { fd = 3 } -> { ret = 5 } after 0.000000003"
+              " <the exit may be of a later call>\n"
+              "[0.000000005] (+0.000000002) rea: { tid = 7 }, { fd = 1 } -> { ret = 2 } after 0.000000001\n");
 }
 
 TEST_F(CallsOfTheKernel, WithoutPairsAreAsTheyWereWritten) {

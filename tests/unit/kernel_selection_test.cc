@@ -175,6 +175,27 @@ TEST_F(KernelSelectionTest, JoinsWhatIsAskedOfOneEventSoThatEachAskerHasHis) {
                                       "(task:task_rename)"));
 }
 
+TEST_F(KernelSelectionTest, KnowsOfWhichCallsEntriesAndExitsAreLeftOutEachForItself) {
+    int id = 20;
+    for (const char* const name : {"enter_openat", "exit_openat", "enter_execveat", "exit_execve"})
+        add("syscalls", std::string("sys_") + name, id++, "flags", "ret");
+    const std::string entry = "syscalls:sys_enter_openat", exit = "syscalls:sys_exit_openat";
+    const auto split = [&](const std::vector<std::string>& patterns) {
+        const Status selected = select(patterns);
+        EXPECT_TRUE(selected) << (selected ? "" : selected.error().message());
+        return session_->split_calls();
+    };
+    EXPECT_THAT(split({entry, exit}), IsEmpty());
+    EXPECT_THAT(split({entry + " if flags & 0x40", exit}), IsEmpty());
+    EXPECT_THAT(split({entry, exit + " if ret < 0"}), IsEmpty());
+    EXPECT_THAT(split({entry + " if flags & 0x40", exit + " if ret < 0"}), ElementsAre("openat"));
+    EXPECT_THAT(split({entry + " if common_pid == 0x5", exit + " if common_pid == 0x5"}), IsEmpty());
+    EXPECT_THAT(split({entry + " if common_pid == 5", exit + " if common_pid == 6"}), ElementsAre("openat"));
+    EXPECT_THAT(split({entry + " if CPU == 1", exit + " if CPU == 1"}), ElementsAre("openat"));
+    EXPECT_THAT(split({"syscalls:sys_enter_execveat if flags == 1", "syscalls:sys_exit_execve if ret == 0"}),
+                ElementsAre("execveat"));
+}
+
 TEST_F(KernelSelectionTest, RecordsWithoutTheFilterWhatHasOtherFields) {
     refuse_filter("sched/sched_waking", "prev_pid > 3\n^\nparse_error: Field not found\n");
     ASSERT_TRUE(select({"sched:* if prev_pid > 3"}));

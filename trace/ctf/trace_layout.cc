@@ -82,6 +82,14 @@ const StreamLayout* TraceLayout::find_stream(uint64_t id) const {
     return found == stream_by_id_.end() ? nullptr : found->second;
 }
 
+/* An entry of such a call. */
+bool is_split_call(const tsdl::Metadata& metadata, std::string_view event) {
+    constexpr std::string_view entry = "syscall_entry_";
+    if (!event.starts_with(entry)) return false;
+    const std::string calls = " " + metadata.environment_text(split_calls_entry) + " ";
+    return calls.find(fmt::format(" {} ", event.substr(entry.size()))) != std::string::npos;
+}
+
 class LayoutMaker {
 public:
     explicit LayoutMaker(TraceLayout& layout) : layout_(layout) {}
@@ -242,6 +250,7 @@ Status LayoutMaker::make_event(const tsdl::EventClass& described, StreamLayout& 
         if (event->name == "plumb_statedump_thread") event->statedump = StatedumpKind::kernel_thread;
         if (event->name == "lttng_statedump_process_state") event->statedump = StatedumpKind::kernel_thread;
     }
+    event->is_of_split_call = is_split_call(layout_.metadata(), event->name);
     if (Status made = compile("event.context", described.context, event->context); !made)
         return made.error().with("Event {}", described.name);
     const std::size_t outer_visible = std::exchange(outer_visible_, visible_.size());

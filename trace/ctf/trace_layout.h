@@ -26,6 +26,7 @@ struct EventInfo {
     uint32_t index = 0;        /* dense, over all event classes of all traces that are read together */
     bool is_statedump = false; /* of Plumb itself; not shown unless asked for */
     StatedumpKind statedump = StatedumpKind::none;
+    bool is_of_split_call = false; /* as ctf_layout.h says */
     Plan context;
     Plan fields;
     /* Of all fields together, where each event has as many, and they stand on byte boundaries; else variable_size. */

@@ -201,6 +201,7 @@ private:
         out_.put(" after ");
         put_duration(exit.time_ns - entry.time_ns);
         if (were_lost(entry, exit)) out_.put(" <events were lost meanwhile>");
+        if (entry.info->is_of_split_call) out_.put(" <the exit may be of a later call>");
         out_.put('\n');
     }
 
