@@ -52,6 +52,15 @@ std::string meant_by(const KernelSelector& selector, const std::vector<TracefsEv
     return {};
 }
 
+/* Calls that the kernel's own probes of programs have them make, and no program does: recorded where they are named alone. */
+bool is_of_probes_alone(const KernelSelector& selector, const TracefsEvent& event) {
+    const bool is_glob = selector.event.find_first_of("*?[") != std::string::npos;
+    const std::string_view name = event.name;
+    return is_glob && event.system == "syscalls" &&
+           (name == "sys_enter_uprobe" || name == "sys_exit_uprobe" || name == "sys_enter_uretprobe" ||
+            name == "sys_exit_uretprobe");
+}
+
 /* What a select() that chose nothing should say. */
 Error nothing_chosen(const KernelSelector& selector, const std::vector<TracefsEvent>& all = {}) {
     const std::string meant = meant_by(selector, all);
@@ -176,7 +185,8 @@ Status KernelSession::choose(const KernelSelector& selector) {
     if (!all) return all.error();
     std::vector<TracefsEvent> matching;
     for (const TracefsEvent& each : *all)
-        if (selector.matches(each.system, each.name)) matching.push_back(each);
+        if (selector.matches(each.system, each.name) && !is_of_probes_alone(selector, each))
+            matching.push_back(each);
     return matching.empty() ? Status(nothing_chosen(selector, *all)) : switch_on(matching, selector);
 }
 

@@ -318,7 +318,7 @@ TEST_F(CallsOfTheKernel, OfNoThreadAreNotJoined) {
 
 TEST_F(CallsOfTheKernel, ThatDoNotReturnAreWrittenWhereTheyAre) {
     std::vector<uint32_t> lone;
-    for (const std::string name : {"exit", "exit_group", "rt_sigreturn"}) {
+    for (const std::string name : {"exit", "exit_group", "rt_sigreturn", "uprobe", "uretprobe"}) {
         lone.push_back(trace.add("syscall_entry_" + name, "u8 x;"));
         trace.add("syscall_exit_" + name, "i64 ret;");
     }
@@ -332,7 +332,9 @@ TEST_F(CallsOfTheKernel, ThatDoNotReturnAreWrittenWhereTheyAre) {
               "[0.000000002] (+0.000000001) syscall_entry_exit: { tid = 7 }, { x = 1 }\n"
               "[0.000000003] (+0.000000001) syscall_entry_exit_group: { tid = 7 }, { x = 1 }\n"
               "[0.000000004] (+0.000000001) syscall_entry_rt_sigreturn: { tid = 7 }, { x = 1 }\n"
-              "[0.000000005] (+0.000000001) syscall_entry_unseen: { tid = 7 }, { x = 1 }\n");
+              "[0.000000005] (+0.000000001) syscall_entry_uprobe: { tid = 7 }, { x = 1 }\n"
+              "[0.000000006] (+0.000000001) syscall_entry_uretprobe: { tid = 7 }, { x = 1 }\n"
+              "[0.000000007] (+0.000000001) syscall_entry_unseen: { tid = 7 }, { x = 1 }\n");
 }
 
 /* For the kernel, what execveat() began has come from execve(). */

@@ -134,6 +134,19 @@ TEST_F(KernelSelectionTest, SwitchesOnWhatIsAskedForAndWhatTellsOfThreads) {
     EXPECT_FALSE(session_->texts_problem());
 }
 
+TEST_F(KernelSelectionTest, CallsThatProbesOfProgramsMakeAreRecordedWhereTheyAreNamed) {
+    int id = 20;
+    for (const char* const name : {"enter_uprobe", "enter_uretprobe", "exit_uretprobe", "enter_read"})
+        add("syscalls", std::string("sys_") + name, id++, "nr", "x");
+    ASSERT_TRUE(select({"syscalls", "irq"}));
+    EXPECT_THAT(events(), ElementsAre("syscalls:sys_enter_read", "irq:irq_handler_entry",
+                                      "(task:task_newtask)", "(task:task_rename)"));
+    ASSERT_TRUE(select({"syscalls:uretprobe", "syscalls:sys_enter_uprobe"}));
+    EXPECT_THAT(events(),
+                ElementsAre("syscalls:sys_enter_uretprobe", "syscalls:sys_exit_uretprobe",
+                            "syscalls:sys_enter_uprobe", "(task:task_newtask)", "(task:task_rename)"));
+}
+
 TEST_F(KernelSelectionTest, OfThreadsIsInTheTraceWhereItIsAskedFor) {
     ASSERT_TRUE(select({"task:task_rename if pid > 3", "irq"}));
     EXPECT_THAT(events(), ElementsAre("task:task_rename", "irq:irq_handler_entry", "(task:task_newtask)"));

@@ -174,10 +174,12 @@ private:
         pieces.is_entry = info.name.starts_with(syscall_entry_start);
         pieces.is_exit = info.name.starts_with(syscall_exit_start);
         pieces.is_late_text = info.name == syscall_late_text;
-        /* These do not return (rt_sigreturn goes on with what the signal interrupted): they are written where they are. */
-        if (info.name == "syscall_entry_exit" || info.name == "syscall_entry_exit_group" ||
-            info.name == "syscall_entry_rt_sigreturn")
-            pieces.is_lone_entry = true;
+        /* These do not return (rt_sigreturn goes on with what the signal interrupted, the last two with the function that has a
+         * probe): they are written where they are. */
+        static const std::set<std::string_view> returning_otherwise{
+            "syscall_entry_exit", "syscall_entry_exit_group", "syscall_entry_rt_sigreturn",
+            "syscall_entry_uprobe", "syscall_entry_uretprobe"};
+        if (returning_otherwise.contains(info.name)) pieces.is_lone_entry = true;
         const std::string name = info.name.substr(pieces.is_entry  ? syscall_entry_start.size()
                                                   : pieces.is_exit ? syscall_exit_start.size()
                                                                    : 0);
