@@ -41,7 +41,7 @@ Status Recorder::open_kernel(plumb_clock_mode clock_mode) {
     if (!kernel_session_) return ok();
     if (Status selected = kernel_session_->select(kernel_selectors_); !selected) return selected;
     for (const std::string& note : told_of_choice(*kernel_session_))
-        status_.say(escaped(note));
+        status_.say(without_controls(note));
     if (options_.kernel_start)
         if (Status found = kernel_session_->find_start(); !found) tell_of_missing_start(found.error());
     return options_.snapshot ? ok() : open_kernel_drain();
@@ -114,7 +114,7 @@ Status Recorder::open_kernel_by_module(plumb_clock_mode clock_mode) {
     if (!events) return events.error();
     if (Status chosen = events->choose(kernel_selectors_, !options_.no_file_names); !chosen) return chosen;
     for (const std::string& note : events->notes())
-        status_.say(escaped(note));
+        status_.say(without_controls(note));
     ChannelConfig config;
     config.domain = PLUMB_DOMAIN_KERNEL;
     config.session_name = summary_.name;
@@ -151,7 +151,7 @@ Status Recorder::limit_kernel(const std::vector<std::uint32_t>& processes) {
     const std::size_t told = kernel_session_->notes().size();
     Status limited = kernel_session_->limit_to(processes);
     for (std::size_t i = told; i < kernel_session_->notes().size(); i++)
-        status_.say(escaped(kernel_session_->notes()[i]));
+        status_.say(without_controls(kernel_session_->notes()[i]));
     if (!limited || options_.executables.empty()) return limited;
     ExecutableWatch::Options watched;
     watched.globs = options_.executables;
