@@ -43,6 +43,12 @@ bool is_of_word(char each) {
     return std::isalnum(static_cast<unsigned char>(each)) != 0 || each == '_';
 }
 
+/* Fields of a system call's entry with the address of a text. */
+bool is_pointer_to_text(const std::string& format, const std::string& name) {
+    return format.find("field:const char * " + name + ";") != std::string::npos ||
+           format.find("field:char * " + name + ";") != std::string::npos;
+}
+
 /* The next word of a filter from `at` on that is not in quotation marks; behind it. */
 std::string next_word(std::string_view filter, std::size_t& at) {
     while (at < filter.size() && !is_of_word(filter[at])) {
@@ -53,6 +59,36 @@ std::string next_word(std::string_view filter, std::size_t& at) {
     while (at < filter.size() && (is_of_word(filter[at]) || filter[at] == '.'))
         at++;
     return std::string(filter.substr(begin, at - begin));
+}
+
+/* Whether what begins is "== TEXT" or the like. */
+bool compares_with_text(std::string_view rest) {
+    const auto behind_spaces = [&] {
+        rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+    };
+    behind_spaces();
+    if (!rest.starts_with("==") && !rest.starts_with("!=") && !rest.starts_with("~")) return false;
+    rest.remove_prefix(rest[0] == '~' ? 1 : 2);
+    behind_spaces();
+    return rest.starts_with('"') || rest.starts_with('\'');
+}
+
+/* The kernel takes the pointer for one of its own: such a comparison would never be true, and nothing would say so. */
+Status check_texts_of(const KernelEvent& event, const std::string& format, const std::string& filter) {
+    if (event.system != "syscalls") return ok();
+    std::size_t at = 0;
+    for (std::string word = next_word(filter, at); !word.empty(); word = next_word(filter, at)) {
+        if (!is_pointer_to_text(format, word) || !compares_with_text(std::string_view(filter).substr(at)))
+            continue;
+        return Error(
+                   "{}:{} if {}: for the kernel, {} is an address of its own here, and the comparison would "
+                   "never be true.",
+                   event.system, event.raw_name, filter, word)
+            .hint("{}.ustring compares the program's text, as far as that is in memory when the call begins; "
+                  "`plumb view --where` finds all of them in a trace without the filter.",
+                  word);
+    }
+    return ok();
 }
 
 /* Such a filter says the same of a call's entry and of its exit. */
@@ -73,6 +109,8 @@ Status KernelSession::enable(const KernelEvent& event) {
 Status KernelSession::take_filter(const KernelEvent& event, const std::string& filter, std::string& lacking) {
     const std::string key = event.system + "/" + event.raw_name, file = path(event_path(event) + "/filter");
     const auto before = filters_.find(key);
+    const auto format = read_small_file(path(event_path(event) + "/format"));
+    if (Status texts = check_texts_of(event, format.value_or(""), filter); !texts) return texts;
     const bool is_open = before != filters_.end() && before->second.empty();
     std::vector<std::string> filters = before != filters_.end() ? before->second : std::vector<std::string>{};
     if (std::find(filters.begin(), filters.end(), filter) == filters.end()) filters.push_back(filter);
@@ -85,7 +123,6 @@ Status KernelSession::take_filter(const KernelEvent& event, const std::string& f
             text.pop_back();
         const Error error("The kernel does not take the filter of {}:{}:\n{}", event.system, event.raw_name,
                           text);
-        const auto format = read_small_file(path(event_path(event) + "/format"));
         const Error told = error.hint("\nIts fields are {}; the syntax is that of ftrace's event filters.",
                                       fmt::join(field_names(format ? *format : ""), ", "));
         if (text.find("Field not found") == std::string::npos) return told;

@@ -248,6 +248,16 @@ class Kernel(TracedProgramTest):
         self.assertIn("prev_nonsense", error)
         self.assertFalse((self.trace / "kernel").exists())
 
+    def test_filters_by_texts_are_those_of_the_program_or_refused(self):
+        """To the kernel, `filename` is an address of its own: the comparison was never true, and nothing said so."""
+        shown = 'syscalls:openat if filename.ustring == "/etc/passwd"'
+        summary, said = self.record("-k", shown, command=["sh", "-c", ": < /etc/passwd"])
+        self.assertIn(f"{shown}: recorded without the filter", said)
+        self.assertLessEqual(summary["events_by_name"].get("syscall_entry_openat", 0), 1)
+        shutil.rmtree(self.trace)
+        _, error = self.record("-k", 'syscalls:openat if filename == "/etc/passwd"', command=["true"], status=1)
+        self.assertIn("filename.ustring compares the program's text", error)
+
     def test_an_event_that_is_not_there_is_an_error(self):
         for wrong, words in (("sched:nonsense", "no event sched:nonsense"), ("kprobe:no_such_function", "kprobe"),
                              (f"uprobe:{self.program}:nothing", "has no function nothing"), (":", "no event")):

@@ -209,6 +209,26 @@ TEST_F(KernelSelectionTest, KnowsOfWhichCallsEntriesAndExitsAreLeftOutEachForIts
                 ElementsAre("execveat"));
 }
 
+/* The kernel takes such a filter, and nothing is recorded. */
+TEST_F(KernelSelectionTest, RefusesToCompareAPointerOfTheProgramWithAText) {
+    add("syscalls", "sys_enter_openat", 20, "flags", "x");
+    put("events/syscalls/sys_enter_openat/format",
+        format_of("sys_enter_openat", "20",
+                  "\tfield:int __syscall_nr;\toffset:8;\tsize:4;\tsigned:1;\n"
+                  "\tfield:const char * filename;\toffset:16;\tsize:8;\tsigned:0;\n"
+                  "\tfield:char * buf;\toffset:24;\tsize:8;\tsigned:0;\n"
+                  "\tfield:int flags;\toffset:32;\tsize:8;\tsigned:0;\n"));
+    const std::string open = "syscalls:openat if ";
+    for (const std::string filter :
+         {"filename == \"/etc/passwd\"", "flags & 1 && filename~'/etc/*'", "(buf != \"x\")"})
+        EXPECT_THAT(refusal({open + filter}),
+                    AllOf(StartsWith("syscalls:sys_enter_openat if " + filter + ": for the kernel, "),
+                          HasSubstr(".ustring compares the program's text")));
+    for (const std::string filter : {"filename.ustring == \"/etc/passwd\"", "filename != 0", "flags == 1",
+                                     "COMM == \"filename == 'x'\""})
+        EXPECT_TRUE(select({open + filter})) << filter;
+}
+
 TEST_F(KernelSelectionTest, RecordsWithoutTheFilterWhatHasOtherFields) {
     refuse_filter("sched/sched_waking", "prev_pid > 3\n^\nparse_error: Field not found\n");
     ASSERT_TRUE(select({"sched:* if prev_pid > 3"}));
