@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
 #include <sys/shm.h>
@@ -51,6 +52,14 @@ TEST(value_names, of_flags_alone) {
     EXPECT_EQ(text("syscall_entry_mprotect", "prot", 0, 64), "PROT_NONE");
     EXPECT_EQ(text("syscall_entry_wait4", "options", WNOHANG), "WNOHANG");
     EXPECT_EQ(text("syscall_entry_access", "mode", 0), "F_OK");
+}
+
+/* Its upper bits were a number once, and no flags; the kernel takes them off. */
+TEST(value_names, of_a_mount_with_its_magic_number) {
+    EXPECT_EQ(text("syscall_entry_mount", "flags", MS_MGC_VAL, 64), "MS_MGC_VAL");
+    EXPECT_EQ(text("syscall_entry_mount", "flags", MS_MGC_VAL | MS_RDONLY | MS_BIND, 64),
+              "MS_MGC_VAL|MS_BIND|MS_RDONLY");
+    EXPECT_EQ(text("syscall_entry_mount", "flags", MS_PRIVATE | MS_REC, 64), "MS_PRIVATE|MS_REC");
 }
 
 /* One behind the other, each without a value of its own. */

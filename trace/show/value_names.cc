@@ -38,7 +38,7 @@ struct FieldReading {
 };
 
 constexpr std::uint64_t access_mask = 3, map_type_mask = 0xf, socket_type_mask = 0xf, futex_mask = 0x7f,
-                        signal_mask = 0xff;
+                        signal_mask = 0xff, mount_magic_mask = 0xffff0000;
 constexpr Reading opening = {"open_access", access_mask, "open_flags"};
 
 constexpr FieldReading field_readings[] = {
@@ -95,7 +95,7 @@ constexpr FieldReading field_readings[] = {
     {"madvise", "behavior", one_of("memory_advices")},
     {"process_madvise", "behavior", one_of("memory_advices")},
     {"memfd_create", "flags", flags_of("memory_file_flags")},
-    {"mount", "flags", flags_of("mount_flags")},
+    {"mount", "flags", {"mount_magic", mount_magic_mask, "mount_flags"}},
     {"umount", "flags", flags_of("unmount_flags")},
     {"futex", "op", {"futex_operations", futex_mask, "futex_flags"}},
     {"socket", "family", one_of("families")},

@@ -41,6 +41,7 @@ plumb_value_table(lock_all_flags "MCL_[A-Z]+")
 plumb_value_table(memory_advices "MADV_[A-Z_]+")
 plumb_value_table(memory_file_flags "MFD_[A-Z_]+" EXCEPT "MFD_HUGE_.*")
 plumb_value_table(mount_flags "MS_[A-Z_]+" EXCEPT "MS_(ASYNC|SYNC|INVALIDATE|MGC.*|RMT_MASK|KERNMOUNT|ACTIVE|NOUSER|VERBOSE|BORN|NOSEC|NOREMOTELOCK|SUBMOUNT)")
+plumb_value_table(mount_magic "MS_MGC_VAL") # instead of flags, in these bits: as callers of Linux 2.3 have it
 plumb_value_table(unmount_flags "(MNT_(FORCE|DETACH|EXPIRE)|UMOUNT_NOFOLLOW)")
 plumb_value_table(futex_operations
     "FUTEX_(WAIT|WAKE|FD|REQUEUE|CMP_REQUEUE|WAKE_OP|LOCK_PI|UNLOCK_PI|TRYLOCK_PI|WAIT_BITSET|WAKE_BITSET|WAIT_REQUEUE_PI|CMP_REQUEUE_PI|LOCK_PI2)")
