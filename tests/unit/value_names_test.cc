@@ -62,6 +62,11 @@ TEST(value_names, of_a_mount_with_its_magic_number) {
     EXPECT_EQ(text("syscall_entry_mount", "flags", MS_PRIVATE | MS_REC, 64), "MS_PRIVATE|MS_REC");
 }
 
+TEST(value_names, of_permissions_that_were_are_octal_as_those_that_are) {
+    EXPECT_EQ(text("syscall_exit_umask", "ret", 022, 64), "022");
+    EXPECT_EQ(text("syscall_entry_umask", "mask", 022), "022");
+}
+
 /* One behind the other, each without a value of its own. */
 TEST(value_names, of_enumerators) {
     EXPECT_EQ(text("syscall_entry_waitid", "which", P_ALL), "P_ALL");

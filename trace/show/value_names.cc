@@ -281,6 +281,7 @@ FieldNames names_of_field(std::string_view event, std::string_view field) {
     using Kind = FieldNames::Kind;
     constexpr std::string_view entry = "syscall_entry_", exit = "syscall_exit_";
     if (event.starts_with(exit)) {
+        if (field == "ret" && event == "syscall_exit_umask") return {Kind::octal, nullptr};
         const bool is_address = returns_address(event.substr(exit.size()));
         return {field != "ret" ? Kind::none : is_address ? Kind::address : Kind::error, nullptr};
     }
