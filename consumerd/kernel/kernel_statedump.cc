@@ -10,6 +10,7 @@
 #include <plumb/abi/event.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <optional>
@@ -192,7 +193,8 @@ public:
         const std::string folder = process + "/fd";
         for (const std::uint32_t number : numbers_in(folder)) {
             const auto target = read_link(fmt::format("{}/{}", folder, number));
-            if (!target) continue;
+            /* Longer than the kernel tells; any other has been closed. */
+            if (!target && target.error().number() != ENAMETOOLONG) continue;
             const std::uint32_t flags = flags_of(process, number);
             begin(dump_file);
             encoder_.put(process_id);
@@ -200,7 +202,7 @@ public:
             encoder_.put(number);
             encoder_.put(flags);
             encoder_.put(file_mode_of(flags));
-            encoder_.put_string(*target);
+            encoder_.put_string(target ? *target : std::string());
             encoder_.end();
         }
     }
@@ -283,7 +285,9 @@ private:
     static std::uint64_t file_table_of(std::uint32_t process_id) { return process_id; }
 
     /* Whether it is read and written, as the kernel makes the one of the other. */
-    static std::uint32_t file_mode_of(std::uint32_t flags) { return (flags + 1) & O_ACCMODE; }
+    static std::uint32_t file_mode_of(std::uint32_t flags) {
+        return (flags & O_PATH) != 0 ? 0 : (flags + 1) & O_ACCMODE;
+    }
 
     static std::uint32_t flags_of(const std::string& process, std::uint32_t number) {
         const auto text = read_small_file(fmt::format("{}/fdinfo/{}", process, number));

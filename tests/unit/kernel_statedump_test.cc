@@ -7,10 +7,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <string>
 #include <string_view>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -88,4 +93,37 @@ TEST(kernel_statedump, lists_open_files_if_asked_to) {
     EXPECT_FALSE(is_listed(kernel_statedump({})));
     ::close(file);
     ::unlink(path);
+}
+
+/* Neither read nor written by this descriptor, and one whose name the kernel does not tell, since it is too long. */
+TEST(kernel_statedump, lists_files_that_are_but_places_and_those_of_long_names) {
+    char folder[] = "/tmp/plumb-statedump-XXXXXX";
+    ASSERT_NE(::mkdtemp(folder), nullptr);
+    const auto before = std::filesystem::current_path();
+    ASSERT_EQ(::chdir(folder), 0);
+    const std::string part(250, 'd');
+    for (int depth = 0; depth < 20; depth++)
+        ASSERT_TRUE(::mkdir(part.c_str(), 0700) == 0 && ::chdir(part.c_str()) == 0);
+    constexpr int number = 776;
+    const int place = ::open(folder, O_PATH), deep = ::open(".", O_RDONLY);
+    ASSERT_EQ(::dup2(deep, number), number);
+    const KernelStatedump dump = kernel_statedump({.open_files = true});
+    const std::string_view bytes(reinterpret_cast<const char*>(dump.records.data()), dump.records.size());
+    const auto number_at = [&](std::size_t at) {
+        std::uint32_t value = ~0U;
+        if (at <= bytes.size() - sizeof(value)) std::memcpy(&value, bytes.data() + at, sizeof(value));
+        return value;
+    };
+    const std::size_t name = bytes.find(std::string_view(folder, sizeof(folder)));
+    ASSERT_NE(name, std::string_view::npos);
+    EXPECT_EQ(number_at(name - 4), 0U);
+    bool is_there = false; /* its number, flags, mode, and a name of nothing */
+    for (std::size_t at = 0; at + 12 < bytes.size(); at++)
+        is_there |= number_at(at) == number && (number_at(at + 4) & O_DIRECTORY) == 0 &&
+                    number_at(at + 8) == 1 && bytes[at + 12] == 0;
+    EXPECT_TRUE(is_there);
+    for (const int file : {place, deep, number})
+        ::close(file);
+    std::filesystem::current_path(before);
+    std::filesystem::remove_all(folder);
 }
