@@ -364,15 +364,24 @@ bool read_name_of_first_thread(char* name, size_t bytes) {
     return read > 0;
 }
 
-// A child of vfork. It keeps no data of its own, so it is the process that remembers the last ones, and of which thread they are the
-// how-manieth, since numbers come again. Two of them that share a place and take turns are told of more than once.
+// What a child of vfork has of its parent that another one with the same number has not: by how many there were, of the process if our vfork()
+// is in front, else of the thread.
+static uint64_t which_borrower(const Writer& writer) {
+    const plumb_thread& parent = plumb_thread_self;
+    const uint64_t words[] = {load_acquire(runtime.epoch), load_relaxed(runtime.vforks), parent.vforks,
+                              reinterpret_cast<uint64_t>(&parent)};
+    uint64_t hash = writer.thread_id;
+    for (const uint64_t each : words)
+        hash = (hash ^ each) * 0x9e3779b97f4a7c15u;
+    return hash;
+}
+
+// It keeps no data of its own, so it is the process that remembers the last ones. Two of them that share a place and take turns, and one
+// that is there while another thread calls vfork(), are told of more than once.
 void introduce_borrower(const Writer& writer) {
-    constexpr uint32_t number_bits = 22, numbers_bits = 2 * number_bits, count_bits = 64 - numbers_bits;
     static uint64_t known[64]; // by thread id
     uint64_t& last = known[writer.thread_id % (sizeof(known) / sizeof(known[0]))];
-    const plumb_thread& parent = plumb_thread_self;
-    const uint64_t count = parent.vforks + (uint64_t{load_acquire(runtime.epoch)} << count_bits / 2);
-    const uint64_t now = writer.thread_id | uint64_t{parent.id} << number_bits | count << numbers_bits;
+    const uint64_t now = which_borrower(writer);
     if (exchange_seq_cst(last, now) == now) return;
     plumb_entry_process process = {};
     process.entry.type = PLUMB_ENTRY_PROCESS;
@@ -483,10 +492,14 @@ void introduce_writer(const Writer& writer, const Attachment& attachment) {
 
 extern "C" __attribute__((visibility("default"))) int plumb_is_other_word_there(const void* address,
                                                                                 uint64_t word) {
+    constexpr uint64_t page_bytes = 4096;
+    const auto at = reinterpret_cast<uint64_t>(address);
+    unsigned char is_in_core = 0;
     uint64_t there = word;
     const plumb::Permit permit;
-    return permit.given() &&
-           plumb::copy_memory(plumb::sys::thread_id(), reinterpret_cast<uintptr_t>(address), &there,
-                              sizeof(there)) &&
-           there != word;
+    if (!permit.given()) return 0;
+    const long got = plumb::try_to_copy_memory(plumb::sys::thread_id(), at, &there, sizeof(there));
+    if (got == sizeof(there)) return there != word;
+    return got == -EFAULT && plumb::has_certainly_no_filter() &&
+           plumb::sys::call(SYS_mincore, at & ~(page_bytes - 1), 1L, &is_in_core) == -ENOMEM;
 }

@@ -391,6 +391,7 @@ using namespace plumb;
 extern "C" __attribute__((visibility("hidden"))) void plumb_notice_fork(); // for vfork.cc
 void plumb_notice_fork() {
     notice_fork();
+    add_seq_cst(runtime.vforks, 1u);
 }
 
 extern "C" __attribute__((visibility("default"))) int plumb_register_object(plumb_object* object) {

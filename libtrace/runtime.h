@@ -107,6 +107,7 @@ struct Runtime {
         0; // when events were last switched off while held: those in flight keep what they see
     uint32_t process_id = 0;
     uint32_t forked_from = 0; // in a forked child: its parent, whether it lives or not
+    uint32_t vforks = 0;      // how often vfork() was called, if this runtime's is in front
     uint32_t epoch = 0;       // of the newest attachment that is usable; all before it are or were
     int signal_number = 0;
 

@@ -39,7 +39,7 @@ uint64_t kernel_mask(const sigset_t& set) {
 }
 
 // In the mask that the kernel would have made, and with all three arguments, which it passes to every handler.
-// Nothing of ours is held here: the handler may jump away.
+// Nothing of ours is held here: the handler may jump away. Nothing of the thread's is looked at.
 __attribute__((no_sanitize("undefined"))) // a handler with one argument is called with three
 void pass_on(int number, siginfo_t* info, void* context) {
     if (!is_handled(before_us)) return;
@@ -48,7 +48,7 @@ void pass_on(int number, siginfo_t* info, void* context) {
         kernel_mask(static_cast<const ucontext_t*>(context)->uc_sigmask) | kernel_mask(before_us.sa_mask);
     if ((before_us.sa_flags & SA_NODEFER) == 0) mask |= uint64_t{1} << (number - 1);
     {
-        const Permit permit; // not given: all signals stay blocked in it
+        const Permit permit(Permit::WithoutThreadData{}); // not given: all signals stay blocked in it
         if (permit.given()) sys::call(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, kernel_mask_bytes);
     }
     before_us.sa_sigaction(number, info, context);
@@ -147,25 +147,21 @@ void hand_on(int number, siginfo_t* info) {
         sys::call(SYS_rt_tgsigqueueinfo, process_id, process_id, number, info);
 }
 
-// A look at where a thread's data would be is made for a signal that may be ours alone, and not where a filter may forbid it. What is not
-// ours, a thread that has none tells to the program's handler, as it would without us.
-bool is_for_this_thread(int number, siginfo_t* info, void* context) {
-    uint64_t value = 0;
-    const bool may_be_ours = is_from_controller(*info, value) || lost_its_value(*info);
-    if (!may_be_ours && !is_handled(before_us)) return false;
+// For a signal that may be ours. A look at where a thread's data would be takes a call, which a filter may forbid: before it is known that
+// there is none, and behind one, what is not the C library's is not told from what is by anything but a plain look.
+bool is_for_this_thread(int number, siginfo_t* info) {
     const Permit permit(Permit::WithoutThreadData{});
-    const bool may_ask = may_be_ours && permit.given() && has_certainly_no_filter();
-    if (has_thread_data(may_ask)) return true;
-    if (!may_be_ours) before_us.sa_sigaction(number, info, context);
-    if (may_be_ours && permit.given()) hand_on(number, info);
+    if (has_thread_data(permit.given() && has_certainly_no_filter())) return true;
+    if (permit.given()) hand_on(number, info);
     return false;
 }
 
 void handle_update_signal(int number, siginfo_t* info, void* context) {
-    if (!is_for_this_thread(number, info, context)) return;
+    uint64_t value = 0;
+    if (!is_from_controller(*info, value) && !lost_its_value(*info)) return pass_on(number, info, context);
+    if (!is_for_this_thread(number, info)) return;
     inject(InjectionPoint::handler_entered);
     if (writers_are_wiped()) after_fork(); // before a look at the slot, which was the parent's
-    uint64_t value = 0;
     auto& interrupted = *static_cast<ucontext_t*>(context);
     if (lost_its_value(*info) && answer_any_signal()) {
         tell_what_it_ended(interrupted);

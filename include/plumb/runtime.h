@@ -135,7 +135,7 @@ void plumb_emit_large_to(struct plumb_event* event, uint32_t sessions, const voi
 /* Counts an event as lost, in the sessions that it is on in: there was no room to put it together. Any thread, signal handlers. */
 void plumb_lose(struct plumb_event* event);
 
-/* Whether another word than this is at an address, of memory that may not be there. Not where it can not be read, or no system call of ours
+/* Whether another word than this is at an address, or no memory at all. Not where that is there and can not be read, or no system call of ours
  * may be made. Any thread, signal handlers. */
 int plumb_is_other_word_there(const void* address, uint64_t word);
 

@@ -46,14 +46,16 @@ static bool take_back_one(struct taken* taken) {
     return true;
 }
 
+static bool has_left(const struct taken* taken) {
+    return plumb_is_other_word_there(&taken->context->own, taken->own);
+}
+
 /* By what is in the probe function's frame; a thread that has ended is in none. */
 static bool take_back_if_left(uint32_t place) {
     struct taken* const taken = __atomic_load_n(&large_records[place], __ATOMIC_ACQUIRE);
     if (taken == NULL) return false;
     const struct large_owner* const owner = owner_of(taken);
-    const bool was_left = plumb_is_other_word_there(&taken->context->own, taken->own) ||
-                          is_thread_gone(owner->process, owner->thread_id);
-    return was_left && take_back_one(taken);
+    return (has_left(taken) || is_thread_gone(owner->process, owner->thread_id)) && take_back_one(taken);
 }
 
 /* A look is a system call for each: of those who looked in vain, not each further one does. */
@@ -73,12 +75,24 @@ static bool take_back(void) {
     return has_more;
 }
 
+/* An ended thread's place may be another one's by now; and what the C library calls a thread is not always what the kernel does. */
+static bool is_of_this_thread(struct taken* taken, const struct reader* reader, uint32_t thread_id) {
+    return owner_of(taken)->reader == reader && owner_of(taken)->thread_id == thread_id;
+}
+
 void large_know_all_around(const struct reader* reader, struct around* around) {
+    const uint32_t self = own_thread_id();
     for (uint32_t i = 0; i < large_count; i++) {
         struct taken* const taken = __atomic_load_n(&large_records[i], __ATOMIC_ACQUIRE);
-        if (taken == NULL || owner_of(taken)->reader != reader) continue;
-        /* an ended thread's place may be another one's by now */
-        if (owner_of(taken)->thread_id == reader->thread_id) room_know_around(taken, around);
+        if (taken != NULL && is_of_this_thread(taken, reader, self)) room_know_around(taken, around);
+    }
+}
+
+void large_take_back_of(const struct reader* reader) {
+    const uint32_t self = own_thread_id();
+    for (uint32_t i = 0; i < large_count; i++) {
+        struct taken* const taken = __atomic_load_n(&large_records[i], __ATOMIC_ACQUIRE);
+        if (taken != NULL && is_of_this_thread(taken, reader, self) && has_left(taken)) take_back_one(taken);
     }
 }
 

@@ -1,6 +1,6 @@
 /*
  * Buffers for records that have no room in their thread's: of the runtime, for all threads. Those that were left by a jump are taken back when
- * there is none any more, as room.h has it.
+ * there is none any more, or they look as if tracepoints were in each other, as room.h has it.
  */
 #ifndef PLUMB_PROBES_LTTNG_LARGE_H
 #define PLUMB_PROBES_LTTNG_LARGE_H
@@ -24,6 +24,8 @@ struct taken* large_take(void);
 void large_begin(struct taken* taken, struct ust_context* context, uintptr_t place);
 /* Of this thread's, as room_know_all_around(). */
 void large_know_all_around(const struct reader* reader, struct around* around);
+/* What this thread has left of them, by a look at each. */
+void large_take_back_of(const struct reader* reader);
 void large_give_back(struct taken* taken);
 /* In a forked child: there are no other threads but those that were begun there, in a process that was called so by then; 0: there are none
  * of those. */

@@ -58,9 +58,9 @@ __attribute__((cold, noinline)) static void lose(struct ust_context* context) {
     forget_level(own_reader(), (uintptr_t)context);
 }
 
-static bool has_many_around(struct reader* reader, uintptr_t place, bool looks) {
+static bool has_many_around(struct reader* reader, uintptr_t place) {
     for (uint32_t near = 0; near < ROOM_NESTED_MAX; near++) {
-        struct around around = {.place = place, .looks = looks};
+        struct around around = {.place = place};
         room_know_all_around(reader, &around);
         large_know_all_around(reader, &around);
         if (around.above >= ROOM_ABOVE_MAX || around.begun >= ROOM_BEGUN_MAX) return true;
@@ -70,12 +70,18 @@ static bool has_many_around(struct reader* reader, uintptr_t place, bool looks) 
     return true;
 }
 
-__attribute__((cold, noinline)) static bool is_too_deep(struct reader* reader, uintptr_t place) {
-    return has_many_around(reader, place, false) && has_many_around(reader, place, true);
+/* What was left by jumps is none of them: it is taken back here, or each further one would look for it again. */
+__attribute__((cold, noinline)) static bool is_too_deep(struct reader* reader,
+                                                        const struct ust_context* context, uintptr_t place) {
+    if (!has_many_around(reader, place)) return false;
+    room_take_back_all(reader, context);
+    large_take_back_of(reader);
+    return has_many_around(reader, place);
 }
 
 __attribute__((cold, noinline)) static int reserve_large(struct ust_context* context, uintptr_t place) {
-    struct record* const record = is_too_deep(own_reader(), place) ? NULL : (struct record*)large_take();
+    struct record* const record =
+        is_too_deep(own_reader(), context, place) ? NULL : (struct record*)large_take();
     if (record == NULL) {
         lose(context);
         return -1;
@@ -95,7 +101,7 @@ static int reserve(struct ust_context* context) {
     const uint64_t bytes = sizeof(struct record) + room_bytes + SLACK_BYTES;
     if (__builtin_expect(context->data_bytes > READER_ROOM_BYTES || bytes > READER_ROOM_BYTES, 0))
         return reserve_large(context, place);
-    if (__builtin_expect(room_may_be_nested(reader), 0) && is_too_deep(reader, place)) {
+    if (__builtin_expect(room_may_be_nested(reader), 0) && is_too_deep(reader, context, place)) {
         lose(context);
         return -1;
     }

@@ -20,20 +20,28 @@ static bool overlap(const struct ust_context* one, const struct ust_context* oth
 }
 
 /* Whether the frame in which `own` stood is not there any more, as far as is known without a look at it, or by one. A stack that can not be
- * read may be a coroutine's that waits, in the middle of us: who has left one that is there no more keeps his units. */
+ * read may be a coroutine's that waits, in the middle of us. */
 static bool was_left(const struct ust_context* begun, uintptr_t own, const struct ust_context* context,
                      bool looks) {
-    return overlap(begun, context) || (looks && plumb_is_other_word_there(&begun->own, own));
+    return begun == NULL || overlap(begun, context) || (looks && plumb_is_other_word_there(&begun->own, own));
 }
 
-/* If another one begins there by the time at which it has been judged, that is seen in the word. */
-static bool take_back_one(struct reader* reader, uint32_t unit, const struct ust_context* context,
-                          bool looks) {
+/*
+ * Makes of a record that was left, or ended elsewhere, one that is not told, of nobody: take_back_untold() frees its units. If another one
+ * begins there by the time at which it has been judged, that is seen in the words; and who is interrupted here, and goes on when somebody
+ * else has taken the units, changes nothing any more.
+ */
+static void untell_if_left(struct reader* reader, uint32_t unit, const struct ust_context* context,
+                           bool looks) {
     const uint64_t start = __atomic_load_n(&reader->starts[unit], __ATOMIC_ACQUIRE);
-    if (!is_told(start)) return false;
+    if (!is_told(start)) return;
     struct taken* const taken = room_at(reader, unit);
-    if ((start & ROOM_ENDED) == 0 && !was_left(taken->context, taken->own, context, looks)) return false;
-    return room_end(reader, taken, start);
+    const uintptr_t own = taken->own;
+    if ((start & ROOM_ENDED) == 0) {
+        if (!was_left(taken->context, own, context, looks)) return;
+        if (!room_exchange((uint64_t*)&taken->own, own, 0)) return;
+    }
+    room_exchange(&reader->starts[unit], start, room_claim_of(NULL, start));
 }
 
 static uint32_t told_units(const struct reader* reader) {
@@ -66,15 +74,19 @@ static bool take_back_untold(struct reader* reader, const struct ust_context* co
     return left != 0 && room_exchange(&reader->room, known, known & ~(uint64_t)left);
 }
 
+static bool take_back(struct reader* reader, const struct ust_context* context, bool looks) {
+    for (uint32_t unit = 0; unit < READER_UNITS; unit++)
+        untell_if_left(reader, unit, context, looks);
+    return take_back_untold(reader, context, looks);
+}
+
 /* A look at a frame, which may not be there, is a system call: of who looked in vain, not each further one does. */
 bool room_take_back(struct reader* reader, const struct ust_context* context) {
     enum { pause_max = 255 };
     if (room_is_nobodys(reader)) return false;
     const bool looks = reader->pause == 0;
     if (!looks) reader->pause--;
-    bool has_more = take_back_untold(reader, context, looks);
-    for (uint32_t unit = 0; unit < READER_UNITS; unit++)
-        has_more |= take_back_one(reader, unit, context, looks);
+    const bool has_more = take_back(reader, context, looks);
     if (looks) {
         const uint32_t longer = reader->pause_after < pause_max ? reader->pause_after * 2u + 1 : pause_max;
         reader->pause_after = (uint8_t)(has_more ? 0 : longer);
@@ -83,8 +95,11 @@ bool room_take_back(struct reader* reader, const struct ust_context* context) {
     return has_more;
 }
 
+void room_take_back_all(struct reader* reader, const struct ust_context* context) {
+    if (!room_is_nobodys(reader)) take_back(reader, context, true);
+}
+
 void room_know_around(const struct taken* taken, struct around* around) {
-    if (around->looks && plumb_is_other_word_there(&taken->context->own, taken->own)) return;
     around->begun++;
     if (taken->place <= around->place) return;
     around->above++;
@@ -95,7 +110,8 @@ void room_know_around(const struct taken* taken, struct around* around) {
 
 void room_know_all_around(struct reader* reader, struct around* around) {
     for (uint32_t unit = 0; unit < READER_UNITS; unit++)
-        if (is_told(reader->starts[unit])) room_know_around(room_at(reader, unit), around);
+        if (is_told(reader->starts[unit]) && (reader->starts[unit] & ROOM_ENDED) == 0)
+            room_know_around(room_at(reader, unit), around);
 }
 
 void room_forget(struct reader* reader) {

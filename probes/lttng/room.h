@@ -148,28 +148,24 @@ static inline void room_tell(struct reader* reader, const struct taken* taken) {
                      __ATOMIC_RELAXED);
 }
 
-/* It begins there no more, and its units are free. Who is interrupted in between, and jumps away, has left them as one who had not told them. */
-static inline bool room_end(struct reader* reader, struct taken* taken, uint64_t start) {
+/* As room_claim(), of a record that was told. */
+static inline uint64_t room_claim_of(const struct ust_context* context, uint64_t start) {
     const uint32_t units = ROOM_UNITS_OF(start), first = (uint32_t)__builtin_ctz(units);
-    const uint32_t count = 32 - (uint32_t)__builtin_clz(units >> first);
-    const uint64_t claim = room_claim(taken->context, ROOM_TAG_OF(start), count);
-    if (!room_exchange(&reader->starts[first], start, claim)) return false;
-    taken->own = 0;
-    room_clear(reader, units);
-    return true;
+    return room_claim(context, ROOM_TAG_OF(start), 32 - (uint32_t)__builtin_clz(units >> first));
 }
 
 /* In the middle of the record a thread may have become another one: then the one whose room it is finds that it has ended. */
 static inline void room_give_back(struct taken* taken) {
     struct reader* const reader = (struct reader*)((uintptr_t)taken & ~(uintptr_t)(READER_BYTES - 1));
     uint64_t start = taken->start;
-    if (__builtin_expect(reader == lttng_ust_urcu_reader, 1)) {
-        room_end(reader, taken, start);
-        return;
-    }
+    uint64_t* const place = &reader->starts[__builtin_ctz(ROOM_UNITS_OF(start))];
     taken->own = 0;
-    __atomic_compare_exchange_n(&reader->starts[__builtin_ctz(ROOM_UNITS_OF(start))], &start,
-                                start | ROOM_ENDED, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+    if (__builtin_expect(reader != lttng_ust_urcu_reader, 0))
+        __atomic_compare_exchange_n(place, &start, start | ROOM_ENDED, false, __ATOMIC_RELEASE,
+                                    __ATOMIC_RELAXED);
+    /* Who is interrupted in between, and jumps away, has left them as one who had not told them. */
+    else if (__builtin_expect(room_exchange(place, start, room_claim_of(taken->context, start)), 1))
+        room_clear(reader, ROOM_UNITS_OF(start));
 }
 
 /* Of a thread that is not there: whatever begins there ends. */
@@ -189,7 +185,6 @@ void room_forget(struct reader* reader);
 /* What is begun besides a record, and above it on the stack. */
 struct around {
     uintptr_t place; /* of the record */
-    bool looks;      /* whether each is there yet: a system call for each */
     uintptr_t next;  /* the next one above, if it is near; 0: none was found yet */
     uint32_t above;  /* how many are, at any distance */
     uint32_t begun;  /* anywhere */
@@ -204,5 +199,7 @@ static inline bool room_may_be_nested(const struct reader* reader) {
 
 /* Takes back what was left, if something was. `context`: of who needs room. */
 bool room_take_back(struct reader* reader, const struct ust_context* context);
+/* The same, by a look in any case. */
+void room_take_back_all(struct reader* reader, const struct ust_context* context);
 
 #endif

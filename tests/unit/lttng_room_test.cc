@@ -192,18 +192,26 @@ TEST_F(LttngRoom, KnowsWhatIsAround) {
     EXPECT_EQ(around(*(below + 3)).first, place(*above));
 }
 
-TEST_F(LttngRoom, WhatWasLeftIsNotAroundForWhoLooks) {
+TEST_F(LttngRoom, WhatEndedInAnotherThreadIsNotAround) {
     ust_context frames[3];
     for (ust_context& frame : frames)
         ASSERT_NE(take(frame, 100), nullptr);
-    frames[1].own = nullptr;
+    lttng_ust_urcu_reader = nullptr;
+    room_give_back(taken_of(&frames[1]));
+    lttng_ust_urcu_reader = reader_;
     struct around found = {};
     room_know_all_around(reader_, &found);
-    EXPECT_EQ(found.begun, 3U);
-    found = {};
-    found.looks = true;
-    room_know_all_around(reader_, &found);
     EXPECT_EQ(found.begun, 2U);
+}
+
+TEST_F(LttngRoom, WhatWasLeftIsTakenBackByALookInAnyCase) {
+    ust_context left, asks;
+    ASSERT_NE(take(left, 1000), nullptr);
+    left.own = nullptr;
+    reader_->pause = 200;
+    EXPECT_FALSE(room_take_back(reader_, &asks));
+    room_take_back_all(reader_, &asks);
+    EXPECT_EQ(used(), 0U);
 }
 
 /* A coroutine's that waits. */
