@@ -90,6 +90,11 @@ bool is_held() {
     return slot != nullptr ? load_seq_cst(slot->held) != 0 : load_relaxed(runtime.restrictions) != 0;
 }
 
+bool has_flag_in_slot(uint32_t flag) {
+    const plumb_process* slot = own_slot();
+    return slot != nullptr && (load_relaxed(slot->flags) & flag) != 0;
+}
+
 void set_flag_of_slot(uint32_t flag) {
     plumb_process* slot = own_slot();
     if (slot != nullptr && (load_relaxed(slot->flags) & flag) == 0)

@@ -95,12 +95,14 @@ static bool is_seen_unfiltered() {
     return PLUMB_IS_READY(runtime.claim, flags) && (flags & PLUMB_PROCESS_UNFILTERED) != 0;
 }
 
-// Once in a process: it says what was there when the first session was found. A child has what its parent had. A filter
-// from the start may not know the calls that OpenFile makes.
+// Nor has it put one on since, as far as it was heard of.
 bool has_certainly_no_filter() {
-    return runtime.filters_known != 0 && runtime.filters == 0;
+    const bool had_none = runtime.filters_known != 0 ? runtime.filters == 0 : is_seen_unfiltered();
+    return had_none && load_seq_cst(runtime.restrictions) == 0 && !has_flag_in_slot(PLUMB_PROCESS_FILTERED);
 }
 
+// Once in a process: it says what was there when the first session was found. A child has what its parent had. A filter
+// from the start may not know the calls that OpenFile makes.
 uint32_t inherited_filters() {
     if (runtime.filters_known != 0) return runtime.filters;
     Status status;

@@ -257,6 +257,7 @@ bool announce(Restriction restriction);
 void revoke(Restriction restriction); // the kernel refused
 bool may_read_clock();                // as the owner of `updating`
 bool is_held();                       // no system call may be made: <plumb/abi/state.h>
+bool has_flag_in_slot(uint32_t flag);
 void set_flag_of_slot(uint32_t flag); // PLUMB_PROCESS_*, while the slot is this process's
 void say_without_clock();             // in its slot: events are lost, for that reason
 void say_without_times();             // likewise: plumb_monotonic_ns() had no answer
