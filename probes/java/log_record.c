@@ -1,47 +1,50 @@
 /*
- * What plumb.logging.PlumbHandler must not leave in a record of java.util.logging: who logged it. A record finds that by a walk over the
- * stack when it is first asked, and keeps it; so a handler behind ours that asks in a thread of its own would print a caller that
- * it does not find while nothing is recorded. Nobody but the record knows whether it has been asked, and its fields are closed to Java code
- * of others: so they are read and put back here. Where a JDK has other fields, its records are left as asking makes them.
+ * Whether a record of java.util.logging knows who logged it, for plumb.logging.Caller. Nobody but the record knows that, and its field is
+ * closed to Java code of others: so it is read here. Nothing is written in a record, since other threads may have it too. Where a
+ * JDK has another field, its records are asked.
  */
 #include <jni.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Of LogRecord, which is never unloaded; a part of them is none. */
-static struct caller_fields {
-    jfieldID is_unknown, class_name, method;
-    bool are_known; /* written last, before there is a handler */
-} fields;
+#define ASKED_COUNT 2
+static const char* const asked_names[ASKED_COUNT] = {"getSourceClassName", "getSourceMethodName"};
 
-static jfieldID find_field(JNIEnv* jni, jclass record, const char* name, const char* type) {
-    jfieldID const field = (*jni)->GetFieldID(jni, record, name, type);
-    if (field == NULL) (*jni)->ExceptionClear(jni);
-    return field;
+/* Of LogRecord, which is never unloaded. */
+static struct {
+    jfieldID is_unknown;
+    jmethodID asked[ASKED_COUNT];
+    bool are_known; /* written last, before there is a handler */
+} record_parts;
+
+static jmethodID method_of(JNIEnv* jni, jclass class, int which) {
+    jmethodID const method = (*jni)->GetMethodID(jni, class, asked_names[which], "()Ljava/lang/String;");
+    if (method == NULL) (*jni)->ExceptionClear(jni);
+    return method;
 }
 
-#define NATIVE(type, name) JNIEXPORT type JNICALL Java_plumb_logging_PlumbHandler_##name
+#define NATIVE(type, name) JNIEXPORT type JNICALL Java_plumb_logging_Caller_##name
 
 NATIVE(void, findFields)(JNIEnv*, jclass, jclass);
-NATIVE(jboolean, isCallerUnknown)(JNIEnv*, jclass, jobject);
-NATIVE(void, forgetCaller)(JNIEnv*, jclass, jobject);
+NATIVE(jboolean, wouldLook)(JNIEnv*, jclass, jobject);
 
 NATIVE(void, findFields)(JNIEnv* jni, jclass class, jclass record) {
     (void)class;
-    fields.is_unknown = find_field(jni, record, "needToInferCaller", "Z");
-    fields.class_name = find_field(jni, record, "sourceClassName", "Ljava/lang/String;");
-    fields.method = find_field(jni, record, "sourceMethodName", "Ljava/lang/String;");
-    fields.are_known = fields.is_unknown != NULL && fields.class_name != NULL && fields.method != NULL;
+    record_parts.is_unknown = (*jni)->GetFieldID(jni, record, "needToInferCaller", "Z");
+    if (record_parts.is_unknown == NULL) (*jni)->ExceptionClear(jni);
+    for (int i = 0; i < ASKED_COUNT; i++)
+        record_parts.asked[i] = method_of(jni, record, i);
+    record_parts.are_known =
+        record_parts.is_unknown != NULL && record_parts.asked[0] != NULL && record_parts.asked[1] != NULL;
 }
 
-NATIVE(jboolean, isCallerUnknown)(JNIEnv* jni, jclass class, jobject record) {
+/* A method that is inherited has the identity that it has in the class above. */
+NATIVE(jboolean, wouldLook)(JNIEnv* jni, jclass class, jobject record) {
     (void)class;
-    return fields.are_known && (*jni)->GetBooleanField(jni, record, fields.is_unknown) ? JNI_TRUE : JNI_FALSE;
-}
-
-NATIVE(void, forgetCaller)(JNIEnv* jni, jclass class, jobject record) {
-    (void)class;
-    (*jni)->SetObjectField(jni, record, fields.class_name, NULL);
-    (*jni)->SetObjectField(jni, record, fields.method, NULL);
-    (*jni)->SetBooleanField(jni, record, fields.is_unknown, JNI_TRUE);
+    if (!record_parts.are_known || !(*jni)->GetBooleanField(jni, record, record_parts.is_unknown))
+        return JNI_FALSE;
+    jclass const own = (*jni)->GetObjectClass(jni, record);
+    for (int i = 0; i < ASKED_COUNT; i++)
+        if (method_of(jni, own, i) != record_parts.asked[i]) return JNI_FALSE;
+    return JNI_TRUE;
 }

@@ -40,6 +40,43 @@ public class Logs {
         }
     }
 
+    /** Of a class of its own, whose caller is found as LogRecord does it. */
+    static class Tagged extends LogRecord {
+        Tagged(String text) { super(Level.INFO, text); }
+    }
+
+    /** A logging facade, whose records find who called that, and remember in their own way that they did. */
+    static class Facade {
+        static void warn(String text) { log.log(new Found(text)); }
+        static void plain(String text) { log.info(text); }
+    }
+
+    static class Found extends LogRecord {
+        private boolean isFound;
+
+        Found(String text) { super(Level.WARNING, text); }
+
+        private void find() {
+            if (isFound) return;
+            isFound = true;
+            final StackTraceElement[] frames = new Throwable().getStackTrace();
+            int above = 0;
+            while (!frames[above].getClassName().equals(Facade.class.getName())) above++;
+            setSourceClassName(frames[above + 1].getClassName());
+            setSourceMethodName(frames[above + 1].getMethodName());
+        }
+
+        public String getSourceClassName() {
+            find();
+            return super.getSourceClassName();
+        }
+
+        public String getSourceMethodName() {
+            find();
+            return super.getSourceMethodName();
+        }
+    }
+
     public static void main(String[] words) throws Exception {
         final PlumbHandler handler = new PlumbHandler();
         log.setUseParentHandlers(false);
@@ -87,7 +124,6 @@ public class Logs {
                 break;
             case "behind":
                 final ExecutorService other = Executors.newSingleThreadExecutor();
-                if (words.length > 1) handler.setFormatter(new SimpleFormatter());
                 log.addHandler(new Handler() {
                     public void publish(LogRecord record) {
                         try {
@@ -106,7 +142,45 @@ public class Logs {
                 final LogRecord asked = new LogRecord(Level.INFO, "asked");
                 System.out.println(asked.getSourceMethodName());
                 log.log(asked);
+                log.log(new Tagged("tagged"));
                 other.shutdown();
+                break;
+            case "own":
+            case "facade":
+                log.addHandler(new Handler() {
+                    public void publish(LogRecord record) {
+                        System.out.println(record.getSourceClassName() + " " + record.getSourceMethodName());
+                    }
+                    public void flush() {}
+                    public void close() {}
+                });
+                if (words[0].equals("own")) {
+                    Facade.warn("hello");
+                } else {
+                    Facade.plain("hello");
+                    System.getLogger("shop.orders").log(System.Logger.Level.INFO, "hello");
+                }
+                break;
+            case "meanwhile":
+                final LogRecord shared = new LogRecord(Level.INFO, "{0}");
+                final Thread namer = new Thread(() -> {
+                    shared.setSourceClassName("Named");
+                    shared.setSourceMethodName("meanwhile");
+                });
+                shared.setParameters(new Object[] {new Object() {
+                    public String toString() {
+                        namer.start();
+                        try {
+                            namer.join();
+                        } catch (InterruptedException never) {
+                            throw new IllegalStateException(never);
+                        }
+                        return "named";
+                    }
+                }});
+                log.log(shared);
+                if (namer.getState() == Thread.State.NEW) shared.getParameters()[0].toString();
+                System.out.println(shared.getSourceClassName() + " " + shared.getSourceMethodName());
                 break;
             case "many":
                 final Thread[] threads = new Thread[8];
@@ -126,6 +200,10 @@ public class Logs {
 """
 
 
+def callers_of(events):
+    return [(event["fields"]["class_name"], event["fields"]["method"]) for event in events]
+
+
 class JavaLogging(LoggedJava):
     PROGRAM = PROGRAM
     CLASS_PATH = (JAR,)
@@ -135,6 +213,13 @@ class JavaLogging(LoggedJava):
 
     def record(self, what, *options, warns=False):
         return self.events_of(self.java(what), options, warns)
+
+    def record_as_alone(self, what):
+        """It prints what it prints without a recording."""
+        events = self.events_of(self.java(what), warns=True)
+        done = subprocess.run(self.java(what), capture_output=True, text=True, timeout=100, check=True)
+        self.assertEqual(self.said, done.stdout)
+        return events
 
     def test_each_level_is_an_event(self):
         events = self.record("levels")
@@ -182,14 +267,26 @@ class JavaLogging(LoggedJava):
 
     def test_a_record_does_not_keep_its_caller(self):
         """A handler behind ours that asks for it in another thread finds what it finds while nothing is recorded."""
-        for words in (("behind",), ("behind", "formatted")):
-            events = self.events_of(self.java(*words), warns=True)
-            done = subprocess.run(self.java(*words), capture_output=True, text=True, timeout=100, check=True)
-            self.assertEqual(self.said, done.stdout)
-            self.assertIn("null null found\n", self.said)
-            self.assertIn("Named method named\n", self.said)
-            self.assertEqual([(event["fields"]["class_name"], event["fields"]["method"]) for event in events],
-                             [("Logs", "main")] * 2 + [("Named", "method"), ("", "")])
+        events = self.record_as_alone("behind")
+        for message in ("found", "tagged"):
+            self.assertIn(f"null null {message}\n", self.said)
+        self.assertIn("Named method named\n", self.said)
+        self.assertEqual(callers_of(events), [("Logs", "main")] * 2 + [("Named", "method"), ("", ""), ("Logs", "main")])
+
+    def test_a_record_that_finds_its_caller_in_its_own_way(self):
+        events = self.record_as_alone("own")
+        self.assertEqual((callers_of(events), self.said), ([("Logs", "main")], "Logs main\n"))
+
+    def test_what_another_thread_puts_into_a_record_stays(self):
+        events = self.record_as_alone("meanwhile")
+        self.assertEqual((callers_of(events), self.said), ([("Named", "meanwhile")], "Named meanwhile\n"))
+
+    def test_a_caller_is_found_behind_what_the_jdk_leaves_out(self):
+        """Packages of facades, which are named to it; and loggers of the JDK's own interface."""
+        for options, caller in (((), ("Logs$Facade", "plain")), (("-Djdk.logger.packages=none,Logs$Facade",), ("Logs", "main"))):
+            events = self.events_of(self.java("facade", options=options))
+            self.assertEqual(callers_of(events), [caller, ("Logs", "main")])
+            self.assertEqual(self.said, " ".join(caller) + "\nLogs main\n")
             shutil.rmtree(self.trace)
 
     def test_many_threads(self):

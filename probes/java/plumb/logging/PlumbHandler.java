@@ -37,12 +37,10 @@ public final class PlumbHandler extends Handler {
     private static void formatOnce() {
         if (isFormatted) return;
         isFormatted = true;
-        findFields(LogRecord.class);
         final LogRecord record = new LogRecord(Level.FINEST, "{0} {1}");
         record.setParameters(new Object[] {1.5, new Date(0)});
-        final boolean isCallerUnknown = isCallerUnknown(record);
-        record.getSourceClassName(); // by a walk over the stack
-        if (isCallerUnknown) forget(record);
+        Caller.of(record);
+        record.getSourceClassName(); // and what other handlers need
         LogEvents.withStackTrace(MESSAGES.formatMessage(record), new Throwable());
     }
 
@@ -56,13 +54,12 @@ public final class PlumbHandler extends Handler {
         if (record == null) return;
         final int kind = LogEvents.kindOf(record.getLevel().intValue());
         if (!LogEvents.isOn(kind) || !isLoggable(record)) return;
-        boolean isCallerUnknown = false;
         try {
-            isCallerUnknown = isCallerUnknown(record);
             final Thread current = Thread.currentThread();
-            LogEvents.log(kind, record.getLevel().intValue(), record.getLoggerName(), messageOf(record),
-                record.getLongThreadID() == current.getId() ? current.getName() : "", record.getSourceClassName(),
-                record.getSourceMethodName());
+            final String message = messageOf(record);
+            final Caller caller = Caller.of(record);
+            LogEvents.log(kind, record.getLevel().intValue(), record.getLoggerName(), message,
+                record.getLongThreadID() == current.getId() ? current.getName() : "", caller.className, caller.method);
         } catch (Exception problem) { // of what makes the message; an ErrorManager prints the first of its life alone
             LogEvents.lose(kind);
             reportError(null, problem, ErrorManager.FORMAT_FAILURE);
@@ -70,26 +67,8 @@ public final class PlumbHandler extends Handler {
             throw stopped;
         } catch (Error none) {
             LogEvents.lose(kind); // the program would not have met it without us
-        } finally {
-            if (isCallerUnknown) forget(record);
         }
     }
-
-    private static void forget(LogRecord record) {
-        try {
-            forgetCaller(record);
-        } catch (StackOverflowError none) {
-            // then it stays known
-        }
-    }
-
-    /** As all natives here: log_record.c. */
-    private static native void findFields(Class<?> type);
-
-    /** Whether the record would look for its caller if it was asked. */
-    private static native boolean isCallerUnknown(LogRecord record);
-
-    private static native void forgetCaller(LogRecord record);
 
     private String messageOf(LogRecord record) {
         final Formatter formatter = getFormatter();
