@@ -402,6 +402,29 @@ class Declarations(InFolder):
         self.assertIn("IllegalArgumentException: plumb: Early$Painted can not be read: java.lang.NoClassDefFoundError: Early$Color",
                       done.stderr)
 
+    def test_an_enum_of_which_a_class_is_missing(self):
+        """Of an optional dependency, say, which the program does without: in a public field; in a method as well, which leaves no names."""
+        (self.folder / "Optional.java").write_text("""
+            public class Optional {
+                interface Gone {}
+                enum Kind { A, B; public Gone gone; }
+                enum Other { A, B; public Gone gone; public Gone more() { return null; } }
+                @plumb.Event("shop:optional") interface Kinds { void emit(Kind kind, Other other); }
+                static final Kinds KINDS = plumb.Plumb.event(Kinds.class);
+                public static void main(String[] words) {
+                    KINDS.emit(Kind.B, Other.B);
+                    KINDS.emit(Kind.A, null);
+                    System.out.println("went on");
+                }
+            }""")
+        compile_java(self.folder / "Optional.java", to=self.folder)
+        (self.folder / "Optional$Gone.class").unlink()
+        self.assertEqual(self.record("Optional", classes=self.folder), "went on\n")
+        first, second = self.fields("optional")
+        self.assertEqual((first["kind"]["label"], second["kind"]["label"], second["other"]["label"]), ("B", "A", "null"))
+        self.assertEqual(first["other"], {"value": 1, "label": None})
+        self.assertEqual(self.run_java("Optional", classes=self.folder).stdout, "went on\n")
+
     def test_an_enum_that_is_not_public(self):
         """Of a method that was inherited from another package: the interface's own may not name it."""
         sources = {"colors/Base.java": "package colors; public interface Base { void emit(Color color, int id); boolean isOn(); }",

@@ -11,6 +11,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 import plumb.Event;
 import plumb.Field;
 import plumb.Hex;
@@ -110,17 +111,37 @@ final class Declaration {
         return new FieldShape(known.unsigned(isHex), name, List.of());
     }
 
-    /**
-     * Null is -1, and a constant is its ordinal number. By the class file, which has the constants as fields in their order: to ask the enum
-     * would initialise it, which may need what is being initialised while the event is declared, here or in another thread.
-     */
+    /** Null is -1, and a constant is its ordinal number. Where nobody says what there is, numbers are all, and there may be many. */
     private FieldShape enumField(Class<?> java, String name) {
         final List<String> labels = new ArrayList<>();
         labels.add("null");
-        for (java.lang.reflect.Field each : java.getFields())
-            if (each.isEnumConstant() && each.getDeclaringClass() == java) labels.add(each.getName());
-        final int size = labels.size() - 1 <= Byte.MAX_VALUE ? 1 : 2;
+        final List<String> constants = constantsOf(java);
+        labels.addAll(constants);
+        final int size = !constants.isEmpty() && constants.size() <= Byte.MAX_VALUE ? 1 : 2;
         return new FieldShape(FieldType.ofEnum(size), name, List.copyOf(labels));
+    }
+
+    /**
+     * By what the class has as fields, in their order: to ask the enum would initialise it, which may need what is being initialised while the
+     * event is declared, here or in another thread. It is asked where a class is missing that a public field of it names, and that the
+     * program may do without.
+     */
+    private static List<String> constantsOf(Class<?> java) {
+        try {
+            return Stream.of(java.getFields()).filter(each -> each.isEnumConstant() && each.getDeclaringClass() == java)
+                .map(each -> each.getName()).toList();
+        } catch (LinkageError missing) {
+            return askedConstantsOf(java);
+        }
+    }
+
+    private static List<String> askedConstantsOf(Class<?> java) {
+        try {
+            final Object[] constants = java.getEnumConstants(); // null: it is being initialised
+            return constants == null ? List.of() : Stream.of(constants).map(each -> ((Enum<?>) each).name()).toList();
+        } catch (LinkageError missing) { // a public method names it as well
+            return List.of();
+        }
     }
 
     private int descriptionBytes() {
