@@ -40,6 +40,8 @@ public class Logs {
         }
     }
 
+    static int endless(int depth) { return endless(depth + 1) + 1; }
+
     /** Of a class of its own, whose caller is found as LogRecord does it. */
     static class Tagged extends LogRecord {
         Tagged(String text) { super(Level.INFO, text); }
@@ -121,6 +123,19 @@ public class Logs {
                 });
                 log.severe("lost");
                 log.severe("said");
+                break;
+            case "filters":
+                handler.setErrorManager(new ErrorManager() {
+                    public void error(String message, Exception problem, int code) { System.out.println(code + " " + problem.getMessage()); }
+                });
+                handler.setFilter(record -> endless(0) > 0);
+                log.severe("too deep");
+                handler.setFilter(record -> { throw new IllegalStateException("bad filter"); });
+                log.severe("lost");
+                handler.setFilter(record -> record.getMessage().equals("said"));
+                log.severe("left out");
+                log.severe("said");
+                System.out.println("went on");
                 break;
             case "behind":
                 final ExecutorService other = Executors.newSingleThreadExecutor();
@@ -264,6 +279,12 @@ class JavaLogging(LoggedJava):
         shutil.rmtree(self.trace)
         self.record("bad", "-e", "java:finest", warns=True)
         self.check_lost(1)
+
+    def test_what_a_filter_throws_does_not_reach_the_program(self):
+        events = self.record("filters", warns=True)
+        self.assertEqual([event["fields"]["message"] for event in events], ["said"])
+        self.assertEqual(self.said, "5 bad filter\nwent on\n")
+        self.check_lost(2)
 
     def test_a_record_does_not_keep_its_caller(self):
         """A handler behind ours that asks for it in another thread finds what it finds while nothing is recorded."""

@@ -53,14 +53,15 @@ public final class PlumbHandler extends Handler {
     public void publish(LogRecord record) {
         if (record == null) return;
         final int kind = LogEvents.kindOf(record.getLevel().intValue());
-        if (!LogEvents.isOn(kind) || !isLoggable(record)) return;
+        if (!LogEvents.isOn(kind)) return;
         try {
+            if (!isLoggable(record)) return;
             final Thread current = Thread.currentThread();
             final String message = messageOf(record);
             final Caller caller = Caller.of(record);
             LogEvents.log(kind, record.getLevel().intValue(), record.getLoggerName(), message,
                 record.getLongThreadID() == current.getId() ? current.getName() : "", caller.className, caller.method);
-        } catch (Exception problem) { // of what makes the message; an ErrorManager prints the first of its life alone
+        } catch (Exception problem) { // of a filter, or of what makes the message; an ErrorManager prints the first of its life alone
             LogEvents.lose(kind);
             reportError(null, problem, ErrorManager.FORMAT_FAILURE);
         } catch (ThreadDeath stopped) {
