@@ -12,11 +12,11 @@ The events are python:critical, error, warning, info and debug, with logger, mes
 nobody records them a record costs the look at one word. docs/python.md has more.
 """
 import atexit
-import copy
 import ctypes
 import logging
 import os
 import sys
+import types
 
 __all__ = ["Handler", "is_on"]
 
@@ -102,15 +102,48 @@ def _count_lost():
 atexit.register(_count_lost)
 
 
+_attributes_of = vars(logging.LogRecord)["__dict__"].__get__
+# What formatters keep in a record.
+_KEPT = ("message", "asctime", "exc_text")
+_ABSENT = object()
+
+
+def _copy_slots(kind, record, made):
+    for each in kind.__mro__:
+        for slot in vars(each).values():
+            if isinstance(slot, types.MemberDescriptorType):
+                try:
+                    value = slot.__get__(record)
+                except AttributeError:  # nothing is in it
+                    continue
+                slot.__set__(made, value)
+
+
 def _copy_of(record):
-    """Formatters keep what they make in the record, where those of other handlers take it for their own. By no code of the record's class,
-    where that has all it has in its __dict__."""
+    """None: it can not be copied by no code of its class, which may copy something else, as for pickling, or give back twice what it has
+    once."""
     kind = type(record)
-    if not isinstance(record, logging.LogRecord) or kind.__basicsize__ != logging.LogRecord.__basicsize__:
-        return copy.copy(record)
-    made = object.__new__(kind)
-    made.__dict__.update(record.__dict__)
+    if not issubclass(kind, logging.LogRecord) or hasattr(kind, "__del__"):
+        return None
+    try:
+        made = object.__new__(kind)
+        _attributes_of(made).update(_attributes_of(record))
+        if kind.__basicsize__ != logging.LogRecord.__basicsize__:
+            _copy_slots(kind, record, made)
+    except (TypeError, AttributeError):  # a part of it is of a class in C
+        return None
     return made
+
+
+def _put_back(record, kept):
+    for name, value in kept:
+        try:
+            if value is _ABSENT:
+                record.__dict__.pop(name, None)
+            elif getattr(record, name) is not value:
+                setattr(record, name, value)
+        except (AttributeError, TypeError):  # it has no __dict__, or lets nobody set it: then it stays as the formatter left it
+            pass
 
 
 class Handler(logging.Handler):
@@ -145,7 +178,7 @@ class Handler(logging.Handler):
         """What handle() calls. A RecursionError comes out of it, as of logging's own."""
         level = _level(record.levelno)
         try:
-            _log(_Record(level, _number(record.lineno), _text(record.name), _text(self.format(_copy_of(record))),
+            _log(_Record(level, _number(record.lineno), _text(record.name), _text(self._message_of(record)),
                          _text(record.threadName), _text(record.pathname), _text(record.funcName)))
         except RecursionError:
             raise
@@ -157,3 +190,14 @@ class Handler(logging.Handler):
             except RecursionError:  # has been counted
                 if _HAS_TO_UNWIND:
                     raise
+
+    def _message_of(self, record):
+        """Formatters keep what they make in the record, where those of other handlers take it for their own."""
+        made = _copy_of(record)
+        if made is not None:
+            return self.format(made)
+        kept = [(name, getattr(record, name, _ABSENT)) for name in _KEPT]
+        try:
+            return self.format(record)
+        finally:
+            _put_back(record, kept)

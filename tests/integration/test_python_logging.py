@@ -232,6 +232,64 @@ root.handle(record)
         self.assertEqual(self.said, self.run_python(program).stdout)
         self.assertEqual(self.said.count("masked"), 2)
 
+    def test_records_of_all_kinds_are_recorded_as_they_are(self):
+        """Also where their classes refuse to be copied, or copy something else; no code of them runs for us that would not without."""
+        program = """
+import ctypes
+class New(logging.LogRecord):
+    __slots__ = ('tenant', 'nothing')
+    def __new__(cls, name, *rest):
+        self = super().__new__(cls)
+        self.tenant = name
+        return self
+    def getMessage(self):
+        return super().getMessage() + ' of ' + self.tenant
+class Unpickled(logging.LogRecord):
+    __slots__ = ('tenant',)
+    def __reduce_ex__(self, protocol):
+        raise TypeError('not to be pickled')
+class Pickled(logging.LogRecord):
+    __slots__ = ('tenant',)
+    def __getstate__(self):
+        return dict(self.__dict__, msg='(pickled)', args=None)
+class Released(logging.LogRecord):
+    def __del__(self):
+        print('released')
+class InC(ctypes.Structure, logging.LogRecord):
+    _fields_ = [('number', ctypes.c_int)]
+    def __init__(self, *words):
+        logging.LogRecord.__init__(self, *words)
+class Proxy:
+    __slots__ = ('__wrapped__',)
+    def __init__(self, *words):
+        object.__setattr__(self, '__wrapped__', logging.LogRecord(*words))
+    __class__ = property(lambda self: logging.LogRecord)
+    __dict__ = property(lambda self: self.__wrapped__.__dict__)
+    def __getattr__(self, name):
+        return getattr(self.__wrapped__, name)
+    def __setattr__(self, name, value):
+        setattr(self.__wrapped__, name, value)
+    def __copy__(self):
+        raise NotImplementedError('no copies')
+class All(logging.Handler):
+    def emit(self, record):
+        print(sorted(record.__dict__), record.exc_text)
+root.addHandler(All())
+root.handlers[0].setFormatter(logging.Formatter('%(asctime)s %(message)s'))
+for kind in (New, Unpickled, Pickled, Released, InC, Proxy):
+    try:
+        raise ValueError('password')
+    except ValueError:
+        root.handle(kind('shop', 20, 'app.py', 1, 'hello %s', (kind.__name__,), sys.exc_info()))
+"""
+        expected = ["New of shop", "Unpickled", "Pickled", "Released", "InC", "Proxy"]
+        for self.python in (sys.executable, *other_pythons()):
+            with self.subTest(self.python):
+                messages = [event["fields"]["message"] for event in self.record(program)]
+                self.assertEqual([message.split("\n")[0].partition(" hello ")[2] for message in messages], expected)
+                self.assertTrue(all(message.endswith("ValueError: password") for message in messages), messages)
+                self.assertEqual(self.said, self.run_python(program).stdout)
+
     def test_the_example_of_the_docs(self):
         page = (SOURCE / "docs/python.md").read_text()
         (example,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
