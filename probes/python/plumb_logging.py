@@ -183,13 +183,17 @@ class Handler(logging.Handler):
         except RecursionError:
             raise
         except Exception:  # as all of logging's handlers do; and where that is silent, the trace tells
-            _uncounted.append(level)
-            _count_lost()
+            is_counted_above = False
             try:
                 self.handleError(record)
-            except RecursionError:  # has been counted
+            except RecursionError:
                 if _HAS_TO_UNWIND:
+                    is_counted_above = True  # by handle()
                     raise
+            finally:
+                if not is_counted_above:
+                    _uncounted.append(level)
+                    _count_lost()
 
     def _message_of(self, record):
         """Formatters keep what they make in the record, where those of other handlers take it for their own."""

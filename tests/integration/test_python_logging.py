@@ -198,6 +198,27 @@ os.waitpid(child, 0)
                     self.assertEqual(self.run_python(program.format(words)).stdout, self.said)
                     self.check_lost(self.folder / "trace", int(self.said) - len(events))
 
+    def test_a_record_is_lost_once(self):
+        """Also where what tells of it fills the stack, or throws."""
+        program = """
+class Deep(plumb_logging.Handler):
+    def handleError(self, record):
+        self.handleError(record)
+class Throws(plumb_logging.Handler):
+    def handleError(self, record):
+        raise KeyError('told')
+for kind in (Deep, Throws):
+    root.handlers[:] = [kind()]
+    try:
+        log.error('%d', 'no number')
+    except (RecursionError, KeyError):
+        pass
+"""
+        for self.python in (sys.executable, *other_pythons()):
+            with self.subTest(self.python):
+                self.assertEqual(self.record(program, warns=True), [])
+                self.check_lost(self.folder / "trace", 2)
+
     def test_the_record_stays_as_it_is(self):
         """Other handlers of the program find in it what they would find without us: a formatter that keeps secrets out of tracebacks is asked,
         and what writes all that the record has writes no more of it."""
