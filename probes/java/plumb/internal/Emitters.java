@@ -102,7 +102,8 @@ final class Emitters {
             local += wordsOf(type.parameterType(i));
         }
         code.push(event).invokeVirtual(payload, "emit", "(J)V").op(RETURN);
-        // What is put together goes deeper than while the event is off, or than what counts it as lost.
+        // What is put together goes deeper than while the event is off, and mostly than what counts it as lost. Where the stack ends in that, or
+        // before this method has begun, the program hears of it.
         code.handler("java/lang/StackOverflowError").op(POP).push(event).invokeStatic("plumb/internal/Native", "lose", "(J)V");
     }
 
