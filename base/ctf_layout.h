@@ -55,8 +55,8 @@ constexpr char flags_alias[] = "plumb_flags_of_";
 constexpr char named_spans_entry[] = "plumb_names";
 constexpr char named_spans_by_packets[] = "statedump_packets";
 
-/* The entry of the kernel's environment that names system calls, with spaces between them, of which entries and exits are left out each
- * for itself, by filters or with --exe: an entry and the next exit may be of two calls. */
+/* The entry of the kernel's environment that names system calls, with spaces between them, of which some exits are left out, by a
+ * filter or with --exe: an entry and the next exit may be of two calls. */
 constexpr char split_calls_entry[] = "plumb_split_calls";
 
 /* The entry of the environment that says that records have small headers (consumerd/sink/record_packer.h), and what it says. */

@@ -87,7 +87,7 @@ public:
     Status select(const std::vector<KernelSelector>& selectors);
     /* Also those that tell the names of threads, which are marked as ours. */
     const std::vector<KernelEvent>& events() const { return events_; }
-    /* Names of system calls whose entries and exits may be missing each for itself (ctf_layout.h). */
+    /* Names of system calls of which an exit may be missing, and that of a later call come next (ctf_layout.h). */
     std::vector<std::string> split_calls() const;
     /* What select() did otherwise than asked, for people. */
     const std::vector<std::string>& notes() const { return notes_; }
@@ -198,7 +198,7 @@ private:
     Status switch_on(const std::vector<TracefsEvent>& events, const KernelSelector& selector);
     void note_filters();
     bool is_filtered(const std::string& call_event) const;
-    bool go_by_the_thread(const std::string& entry, const std::string& exit) const;
+    bool goes_by_the_thread(const std::string& call_event) const;
     Status take_filter(const KernelEvent& event, const std::string& filter, std::string& lacking);
     Status enable(const KernelEvent& event);
     /* What a pattern beginning with "kprobe:", "uprobe:" and the like asks for. */

@@ -161,13 +161,15 @@ bool KernelSession::is_filtered(const std::string& call_event) const {
     });
 }
 
-bool KernelSession::go_by_the_thread(const std::string& entry, const std::string& exit) const {
-    const auto of_entry = filters_.find("syscalls/" + entry), of_exit = filters_.find("syscalls/" + exit);
-    return of_entry != filters_.end() && of_exit != filters_.end() && of_entry->second == of_exit->second &&
-           std::all_of(of_entry->second.begin(), of_entry->second.end(), asks_for_the_thread_alone);
+/* A thread has all exits of such a call, or none. */
+bool KernelSession::goes_by_the_thread(const std::string& call_event) const {
+    const auto filters = filters_.find("syscalls/" + call_event);
+    return filters != filters_.end() &&
+           std::all_of(filters->second.begin(), filters->second.end(), asks_for_the_thread_alone);
 }
 
-/* Where all exits are there, an entry and the next exit are of one call; and so they are where all entries are. */
+/* Where all exits of a thread are there, an entry and the next exit are of one call. Entries do not matter: there are exits
+ * without one, of calls that seccomp refuses, which would be taken for that of a call whose own exit was left out. */
 std::vector<std::string> KernelSession::split_calls() const {
     constexpr std::string_view entry = "sys_enter_";
     std::vector<std::string> calls;
@@ -178,11 +180,10 @@ std::vector<std::string> KernelSession::split_calls() const {
         const bool is_exec = call == "execve" || call == "execveat";
         std::vector<std::string> exits{"sys_exit_" + call};
         if (is_exec) exits.emplace_back("sys_exit_execve");
-        const bool are_filtered = is_filtered(event.raw_name) &&
-                                  std::any_of(exits.begin(), exits.end(), [&](const std::string& exit) {
-                                      return is_filtered(exit) && !go_by_the_thread(event.raw_name, exit);
-                                  });
-        if (are_filtered || (is_exec && config_.is_of_programs)) calls.push_back(call);
+        const bool are_exits_left_out = std::any_of(exits.begin(), exits.end(), [&](const std::string& exit) {
+            return is_filtered(exit) && !goes_by_the_thread(exit);
+        });
+        if (are_exits_left_out || (is_exec && config_.is_of_programs)) calls.push_back(call);
     }
     return calls;
 }
