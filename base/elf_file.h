@@ -34,6 +34,8 @@ public:
     /* The first section of this name that is part of the program's memory. */
     const Elf64_Shdr* section(const std::string& name) const;
     const std::vector<Elf64_Shdr>& sections() const { return sections_; }
+    /* Those that are loaded. */
+    const std::vector<Elf64_Phdr>& segments() const { return segments_; }
     /* Empty if it can not be known; its first bytes if it is very long. */
     std::string section_name(const Elf64_Shdr& section) const;
     /* What the file holds of a section; nothing if that is not all there, or more than `limit`. */

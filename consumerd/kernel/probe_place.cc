@@ -38,16 +38,16 @@ Result<std::string> absolute_path(const std::string& file) {
     return unknown ? file : path;
 }
 
-/* Of a function that is chosen when programs start, the chosen one. */
-Result<std::uint64_t> address_to_probe(const ElfFile& elf, const std::string& path,
-                                       const FunctionPlace& place) {
-    std::uint64_t wanted = place.address;
-    if (place.is_chosen) {
-        const auto chosen = chosen_function(path, place.function);
-        if (!chosen) return chosen;
-        wanted = *chosen + place.offset;
-    }
-    const auto begin = place.is_begin ? behind_first_nop(elf, wanted) : Result<std::uint64_t>(wanted);
+/* Of a function that is chosen when programs start, of the chosen one. */
+Result<std::uint64_t> wanted_address(const std::string& path, const FunctionPlace& place) {
+    if (!place.is_chosen) return place.address;
+    const auto chosen = chosen_function(path, place.function);
+    return chosen ? Result<std::uint64_t>(*chosen + place.offset) : chosen;
+}
+
+Result<std::uint64_t> address_to_probe(const ElfFile& elf, const FirstNops& nops, std::uint64_t wanted,
+                                       bool is_begin) {
+    const auto begin = is_begin ? nops.behind(wanted) : Result<std::uint64_t>(wanted);
     if (!begin) return begin;
     const auto address = behind_vector_instructions(elf, *begin);
     if (!address) return address;
@@ -119,6 +119,23 @@ std::string semaphore_at(const ElfFile& elf, const std::vector<Marker>& markers,
     return {};
 }
 
+/* Of each function, in their order, where its probe is to stand. */
+std::vector<Result<std::uint64_t>> addresses_to_probe(const KernelSelector& selector, const ElfFile& elf,
+                                                      const std::vector<FunctionPlace>& functions) {
+    std::vector<Result<std::uint64_t>> addresses;
+    std::vector<std::uint64_t> begins;
+    for (const FunctionPlace& function : functions) {
+        const Status returns = check_return(selector, function);
+        addresses.push_back(returns ? wanted_address(selector.file, function)
+                                    : Result<std::uint64_t>(returns.error()));
+        if (addresses.back() && function.is_begin) begins.push_back(*addresses.back());
+    }
+    const FirstNops nops(elf, begins);
+    for (std::size_t i = 0; i < functions.size(); i++)
+        if (addresses[i]) addresses[i] = address_to_probe(elf, nops, *addresses[i], functions[i].is_begin);
+    return addresses;
+}
+
 Result<std::vector<ProbePlace>> places_in_file(const KernelSelector& selector,
                                                std::vector<std::string>& notes) {
     const auto path = absolute_path(selector.file);
@@ -132,11 +149,12 @@ Result<std::vector<ProbePlace>> places_in_file(const KernelSelector& selector,
     std::vector<ProbePlace> places;
     std::vector<std::string> left_out;
     Error first_refusal("{} is in no part of {} that is loaded.", selector.event, selector.file);
-    for (const FunctionPlace& function : *functions) {
+    for (const FunctionPlace& function : *functions)
         if (Status good = check_begin(selector, function); !good) return good.error();
-        const Status returns = check_return(selector, function);
-        const auto address = returns ? address_to_probe(*elf, selector.file, function)
-                                     : Result<std::uint64_t>(returns.error());
+    const auto addresses = addresses_to_probe(selector, *elf, *functions);
+    for (std::size_t i = 0; i < functions->size(); i++) {
+        const FunctionPlace& function = (*functions)[i];
+        const Result<std::uint64_t>& address = addresses[i];
         if (!address && !is_function_glob(selector.event)) return address.error();
         const auto offset = address ? elf->file_offset_of(*address) : std::nullopt;
         if (!offset) {

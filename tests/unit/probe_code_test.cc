@@ -266,38 +266,72 @@ TEST(ProbedInstruction, OfFiveBytesThatDoesNothingIsRefusedWhereTheKernelMakesAC
 
 constexpr const char* nop_of_five = ".byte 0x0f,0x1f,0x44,0,0";
 
+Result<std::uint64_t> behind_first_nop(const Assembled& assembled, std::size_t line, bool replaced = true) {
+    const std::uint64_t address = assembled.address(line);
+    return FirstNops(assembled.elf(), {address}, replaced).behind(address);
+}
+
 TEST(FirstNop, IsPassedByWhereTheKernelMakesACallOfIt) {
     const Assembled assembled({nop_of_five, nop_of_five, "leal 1(%rdi),%eax", "ret", "nopl 8(%rax)",
                                std::string(".rept 100; ") + nop_of_five + "; .endr", nop_of_five});
     const auto behind = [&](std::size_t line, bool replaced) {
-        const auto found = behind_first_nop(assembled.elf(), assembled.address(line), replaced);
+        const auto found = behind_first_nop(assembled, line, replaced);
         return found ? *found : 0;
     };
     for (const std::size_t line : {0, 1, 2})
         EXPECT_EQ(behind(line, true), assembled.address(2)) << line;
     EXPECT_EQ(behind(0, false), assembled.address(0)) << "an older kernel";
     EXPECT_EQ(behind(4, true), assembled.address(4));
-    const auto far = behind_first_nop(assembled.elf(), assembled.address(5), true);
+    const auto far = behind_first_nop(assembled, 5);
     ASSERT_TRUE(far) << "not without end";
     EXPECT_FALSE(check_probed_instruction(assembled.elf(), *far, true));
     EXPECT_EQ(behind(6, true), assembled.address(7)) << "nothing is behind it";
 }
 
+void expect_refused(const Assembled& assembled, std::size_t line, const std::string& loop) {
+    const auto found = behind_first_nop(assembled, line);
+    ASSERT_FALSE(found) << loop;
+    EXPECT_THAT(found.error().message(), HasSubstr("something seems to go round in a loop"));
+    EXPECT_THAT(found.error().message(),
+                HasSubstr(fmt::format("A probe at {:#x} is hit", assembled.address(line) + 5)));
+}
+
 TEST(FirstNop, IsNotPassedByIntoALoop) {
     const std::string nop = std::string(nop_of_five) + "; 7: ";
-    for (const char* const loop :
+    const std::string table =
+        "jmp *(%rax); .pushsection .data.rel.ro,\"aw\"; .balign 8; .quad 0, 7b; .popsection";
+    for (const std::string loop :
          {"decl (%rdi); jg 7b; ret", "decl (%rdi); jmp 7b", "jmp 7b", "loop 7b; ret", "loopne 7b; ret",
-          "jrcxz 7b; ret", ".fill 200,1,0x90; jmp 7b", ".fill 60000,1,0x90; jne 7b; ret"}) {
-        const Assembled assembled({nop + loop});
-        const auto found = behind_first_nop(assembled.elf(), assembled.address(0), true);
-        ASSERT_FALSE(found) << loop;
-        EXPECT_THAT(found.error().message(), HasSubstr("something seems to go round in a loop"));
-        EXPECT_THAT(found.error().message(),
-                    HasSubstr(fmt::format("A probe at {:#x} is hit", assembled.address(0) + 5)));
-    }
+          "jrcxz 7b; ret", ".fill 200,1,0x90; jmp 7b", ".fill 60000,1,0x90; jne 7b; ret",
+          ".fill 70000,1,0x90; jne 7b; ret", ".fill 1048568,1,0x90; jmp 7b", table.c_str()})
+        expect_refused(Assembled({nop + loop}), 0, loop);
     for (const char* const none : {"jmp 8f; 8: ret", "nop; 8: decl (%rdi); jg 8b; ret", "je 8f; nop; 8: ret"})
-        EXPECT_TRUE(behind_first_nop(Assembled({nop + none}).elf(), Assembled({nop + none}).address(0), true))
-            << none;
+        EXPECT_TRUE(behind_first_nop(Assembled({nop + none}), 0)) << none;
+}
+
+/* Where gcc and ld put cold parts of functions. */
+TEST(FirstNop, IsNotPassedByIntoALoopThatComesBackFromInFront) {
+    const std::string nop = std::string(nop_of_five) + "; 7: ret";
+    for (const char* const cold : {"pause; jmp 7f", "pause; jmp 7f; .fill 70000,1,0x90"})
+        expect_refused(Assembled({cold, nop}), 1, cold);
+}
+
+TEST(FirstNop, OfSeveralFunctionsIsLookedAtForEach) {
+    const std::string nop = nop_of_five, between = nop + "; 7: " + nop + "; decl (%rdi); jg 7b; ret";
+    const Assembled assembled({nop + "; ret", nop + "; 7: decl (%rdi); jg 7b; ret", "ret", between});
+    std::vector<std::uint64_t> functions;
+    for (const std::size_t line : {3, 0, 1, 2})
+        functions.push_back(assembled.address(line));
+    const FirstNops nops(assembled.elf(), functions, true);
+    const auto behind = [&](std::size_t line) {
+        const auto found = nops.behind(assembled.address(line));
+        return found ? *found - assembled.address(line) : 0;
+    };
+    EXPECT_EQ(behind(0), replaced_nop_bytes);
+    EXPECT_FALSE(nops.behind(assembled.address(1)));
+    EXPECT_TRUE(nops.behind(assembled.address(2)));
+    EXPECT_EQ(behind(2), 0);
+    EXPECT_FALSE(nops.behind(assembled.address(3))) << "back to the second of two nops";
 }
 
 } // namespace
