@@ -64,7 +64,7 @@ std::string next_word(std::string_view filter, std::size_t& at) {
 /* Whether what begins is "== TEXT" or the like. */
 bool compares_with_text(std::string_view rest) {
     const auto behind_spaces = [&] {
-        rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+        rest.remove_prefix(std::min(rest.find_first_not_of(" \t\n\v\f\r"), rest.size()));
     };
     behind_spaces();
     if (!rest.starts_with("==") && !rest.starts_with("!=") && !rest.starts_with("~")) return false;

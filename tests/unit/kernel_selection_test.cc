@@ -222,7 +222,8 @@ TEST_F(KernelSelectionTest, RefusesToCompareAPointerOfTheProgramWithAText) {
                   "\tfield:int flags;\toffset:32;\tsize:8;\tsigned:0;\n"));
     const std::string open = "syscalls:openat if ";
     for (const std::string filter :
-         {"filename == \"/etc/passwd\"", "flags & 1 && filename~'/etc/*'", "(buf != \"x\")"})
+         {"filename == \"/etc/passwd\"", "flags & 1 && filename~'/etc/*'", "(buf != \"x\")",
+          "filename\t== \"/etc/passwd\"", "filename ==\t\"/etc/passwd\""})
         EXPECT_THAT(refusal({open + filter}),
                     AllOf(StartsWith("syscalls:sys_enter_openat if " + filter + ": for the kernel, "),
                           HasSubstr(".ustring compares the program's text")));
