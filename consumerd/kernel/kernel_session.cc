@@ -52,21 +52,21 @@ std::string meant_by(const KernelSelector& selector, const std::vector<TracefsEv
     return {};
 }
 
-/* Calls that the kernel's own probes of programs have them make, and no program does: recorded where they are named alone. */
-bool is_of_probes_alone(const KernelSelector& selector, const TracefsEvent& event) {
-    const bool is_glob = selector.event.find_first_of("*?[") != std::string::npos;
-    const std::string_view name = event.name;
-    return is_glob && event.system == "syscalls" &&
-           (name == "sys_enter_uprobe" || name == "sys_exit_uprobe" || name == "sys_enter_uretprobe" ||
-            name == "sys_exit_uretprobe");
-}
-
 /* What a select() that chose nothing should say. */
 Error nothing_chosen(const KernelSelector& selector, const std::vector<TracefsEvent>& all = {}) {
     const std::string meant = meant_by(selector, all);
     const std::string question = meant.empty() ? "" : fmt::format("Is it {} that is meant? ", meant);
     return Error("The kernel has no event {}.", selector.text)
         .hint("{}`plumb list --kernel` shows what there is.", question);
+}
+
+/* Nothing is chosen, though there are events: `call` is one of them. */
+Error nothing_but_calls_of_probes(const KernelSelector& selector, const std::string& call) {
+    const std::string name = call.substr(call.rfind('_') + 1);
+    return Error("All that {} matches are system calls that the kernel's own probes of programs make, which "
+                 "patterns leave out.",
+                 selector.text)
+        .hint("`-k syscalls:{}` records them.", name);
 }
 
 } // namespace
@@ -184,10 +184,17 @@ Status KernelSession::choose(const KernelSelector& selector) {
     const auto all = list_tracefs_events(path_);
     if (!all) return all.error();
     std::vector<TracefsEvent> matching;
-    for (const TracefsEvent& each : *all)
-        if (selector.matches(each.system, each.name) && !is_of_probes_alone(selector, each))
+    std::string call_of_probes;
+    for (const TracefsEvent& each : *all) {
+        if (!selector.matches(each.system, each.name)) continue;
+        if (selector.leaves_to_probes(each.system, each.name))
+            call_of_probes = each.name;
+        else
             matching.push_back(each);
-    return matching.empty() ? Status(nothing_chosen(selector, *all)) : switch_on(matching, selector);
+    }
+    if (!matching.empty()) return switch_on(matching, selector);
+    return call_of_probes.empty() ? nothing_chosen(selector, *all)
+                                  : nothing_but_calls_of_probes(selector, call_of_probes);
 }
 
 /* What tells us of threads, without being asked for. */

@@ -208,6 +208,13 @@ bool KernelSelector::matches(const std::string& system_name, const std::string& 
     return false;
 }
 
+bool KernelSelector::leaves_to_probes(const std::string& system_name, const std::string& event_name) const {
+    const bool is_glob = event.find_first_of("*?[") != std::string::npos;
+    return is_glob && !exclude && system_name == "syscalls" &&
+           (event_name == "sys_enter_uprobe" || event_name == "sys_exit_uprobe" ||
+            event_name == "sys_enter_uretprobe" || event_name == "sys_exit_uretprobe");
+}
+
 Result<std::vector<TracefsEvent>> list_tracefs_events(const std::string& root) {
     const auto systems = list_directory(root + "/events");
     if (!systems) return systems.error();

@@ -55,6 +55,9 @@ struct KernelSelector {
     static Result<KernelSelector> parse(const std::string& text);
     /* Whether an event that tracefs has is meant; filters play no part. */
     bool matches(const std::string& system_name, const std::string& event_name) const;
+    /* Of what it matches: calls that the kernel's own probes of programs have them make, and no program does. They are
+     * recorded where they are named alone; to leave events out, patterns mean them, too. */
+    bool leaves_to_probes(const std::string& system_name, const std::string& event_name) const;
 };
 
 /* What is said of events that a filter's pattern matches, and that do not have its fields. `selector`: with the filter. */

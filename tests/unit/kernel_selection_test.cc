@@ -145,6 +145,10 @@ TEST_F(KernelSelectionTest, CallsThatProbesOfProgramsMakeAreRecordedWhereTheyAre
     EXPECT_THAT(events(),
                 ElementsAre("syscalls:sys_enter_uretprobe", "syscalls:sys_exit_uretprobe",
                             "syscalls:sys_enter_uprobe", "(task:task_newtask)", "(task:task_rename)"));
+    EXPECT_THAT(
+        refusal({"syscalls:sys_*_uretprobe"}),
+        AllOf(StartsWith("All that syscalls:sys_*_uretprobe matches are system calls that the kernel's own"),
+              HasSubstr("`-k syscalls:uretprobe` records them.")));
 }
 
 TEST_F(KernelSelectionTest, OfThreadsIsInTheTraceWhereItIsAskedFor) {
