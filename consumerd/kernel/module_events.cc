@@ -321,9 +321,10 @@ Result<ModuleEvents::Matching> ModuleEvents::matching_calls(const KernelSelector
             call_events_.push_back(event_of_call(call));
     }
     for (const ModuleEvent& call : call_events_)
-        if (selector.matches(system, call.name)) matching.push_back(&call);
+        if (selector.matches(system, call.name) && !selector.leaves_to_probes(system, call.name))
+            matching.push_back(&call);
     for (const std::string& name : calls_.left_out)
-        if (!selector.exclude && selector.matches(system, name))
+        if (!selector.exclude && selector.matches(system, name) && !selector.leaves_to_probes(system, name))
             notes_.push_back(
                 fmt::format("syscalls:{} is not recorded: the number of that call is not known here. "
                             "Without --kernel-by module, tracefs has it.",

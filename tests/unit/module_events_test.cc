@@ -114,8 +114,8 @@ protected:
         for (const char* const file : {"trace_clock", "set_event"})
             write(tracing + "/" + file, "");
         std::filesystem::create_directories(tracing + "/instances");
-        for (const char* const call :
-             {"sys_enter_openat", "sys_exit_openat", "sys_enter_close", "sys_enter_no_call"})
+        for (const char* const call : {"sys_enter_openat", "sys_exit_openat", "sys_enter_close",
+                                       "sys_enter_no_call", "sys_enter_uretprobe"})
             write(fmt::format("{}/events/syscalls/{}/format", tracing, call),
                   std::string("name: ") + call +
                       "\nID: 7\nformat:\n"
@@ -331,6 +331,9 @@ TEST_F(ModuleEventsTest, SystemCallsAreChosenByTracefs) {
     EXPECT_THAT(chosen({"syscalls:*", "!syscalls:sys_*_openat"}, false),
                 ElementsAre("sys_enter_close", "*task_newtask", "*task_rename"));
     EXPECT_THAT(chosen({"s*:*"}, false), testing::SizeIs(7)) << "of sched, too";
+    EXPECT_THAT(chosen({"syscalls:uretprobe"}, false),
+                ElementsAre("sys_enter_uretprobe", "*task_newtask", "*task_rename"));
+    EXPECT_EQ(chosen({"sched", "syscalls:uretprobe", "!syscalls:*"}, false), chosen({"sched"}, false));
     EXPECT_THAT(chosen({"syscalls:nothing"}),
                 ElementsAre(HasSubstr("No event of plumb.ko matches 'syscalls:nothing'")));
     const std::string unknown =
