@@ -147,7 +147,7 @@ Result<std::vector<ProbePlace>> places_in_file(const KernelSelector& selector,
     if (!functions) return functions.error();
     const std::vector<Marker> markers = markers_of(*elf);
     std::vector<ProbePlace> places;
-    std::vector<std::string> left_out;
+    std::vector<std::string> left_out, counted_with;
     Error first_refusal("{} is in no part of {} that is loaded.", selector.event, selector.file);
     for (const FunctionPlace& function : *functions)
         if (Status good = check_begin(selector, function); !good) return good.error();
@@ -169,12 +169,17 @@ Result<std::vector<ProbePlace>> places_in_file(const KernelSelector& selector,
         place.name = selector.system + "_" + function.name;
         place.file = *path;
         place.arguments = selector.arguments;
-        const bool is_known = std::any_of(places.begin(), places.end(), [&](const ProbePlace& other) {
-            return other.place == place.place;
-        });
-        if (!is_known) places.push_back(std::move(place));
+        const auto same = std::find_if(places.begin(), places.end(),
+                                       [&](const ProbePlace& other) { return other.place == place.place; });
+        if (same == places.end())
+            places.push_back(std::move(place));
+        else
+            counted_with.push_back(fmt::format("{} with {}", place.name, same->name));
     }
     if (places.empty()) return first_refusal;
+    if (!counted_with.empty())
+        notes.push_back(fmt::format("{}: {}: their probes would stand at one place, so one event is of both.",
+                                    selector.text, fmt::join(counted_with, ", ")));
     if (!left_out.empty())
         notes.push_back(fmt::format("{}: left out {}. {}", selector.text, fmt::join(left_out, ", "),
                                     first_refusal.message()));

@@ -216,6 +216,23 @@ TEST_F(FunctionsTest, NoReturnOfWhatDoesNotReturnIsProbed) {
                 AllOf(Contains("uretprobe_restore"), Not(Contains("uretprobe__start"))));
 }
 
+/* A probe of the first one stands behind its vector instruction, where another function begins. */
+TEST_F(FunctionsTest, OfTwoWhoseProbesWouldStandAtOnePlaceItIsSaid) {
+    std::ofstream(folder_ + "/local.s") << ".text\n.globl entry, entry_local\n.type entry,@function\n"
+                                           ".type entry_local,@function\nentry: vzeroupper\n"
+                                           "entry_local: leal 1(%rdi),%eax\nret\n";
+    const std::string command = fmt::format("cd {} && cc -shared -nostdlib local.s -o local.so", folder_);
+    ASSERT_EQ(std::system(command.c_str()), 0);
+    std::vector<std::string> notes;
+    const std::string text = "uprobe:" + folder_ + "/local.so:entry*";
+    const auto places = places_of(*KernelSelector::parse(text), notes);
+    ASSERT_TRUE(places && places->size() == 1);
+    EXPECT_EQ(places->front().name, "uprobe_entry");
+    EXPECT_THAT(notes,
+                ElementsAre(text + ": uprobe_entry_local with uprobe_entry: their probes would stand at "
+                                   "one place, so one event is of both."));
+}
+
 TEST_F(FunctionsTest, WhoWalksItsStackIsKnown) {
     std::ofstream(folder_ + "/thrower.cc")
         << "int main(int n, char**) { try { if (n > 1) throw n; } catch (int) {} }";
