@@ -1,11 +1,14 @@
 #include "consumerd/drain/module_source.h"
 
+#include "base/ctf_layout.h"
 #include "base/file.h"
 #include "consumerd/drain/channel_source.h"
 #include "consumerd/drain/threads_found.h"
 #include "consumerd/kernel/thread_owners.h"
 #include "consumerd/kernel/translator.h"
 #include "consumerd/sink/ctf_writer.h"
+
+#include <fmt/format.h>
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -249,7 +252,10 @@ Result<std::unique_ptr<Drain>> drain_module_channel(const ModuleEvents& events, 
     auto reader = ChannelReader::open(bytes, std::move(reader_options));
     if (!reader) return reader.error();
     const ChannelGeometry& geometry = reader->geometry();
-    auto writer = CtfWriter::create(options.directory, kernel_identity(options.identity), geometry.ring_count,
+    TraceIdentity identity = kernel_identity(options.identity);
+    if (const std::vector<std::string> split = events.split_calls(); !split.empty())
+        identity.environment.emplace_back(split_calls_entry, fmt::format("{}", fmt::join(split, " ")));
+    auto writer = CtfWriter::create(options.directory, identity, geometry.ring_count,
                                     geometry.extra_ring_count, options.carrier);
     if (!writer) return writer.error();
     FileDescriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));

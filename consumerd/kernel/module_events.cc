@@ -250,6 +250,29 @@ Status ModuleEvents::choose_event(ModuleEvent event) {
     return ok();
 }
 
+/* A thread has all events that such filters let through, or none. */
+static bool go_by_the_thread(const std::vector<ConditionTree>& filters) {
+    const auto is_of_the_thread = [](const ConditionNode& node) {
+        return node.kind != ConditionKind::field || node.field.text() == "common_pid";
+    };
+    return std::all_of(filters.begin(), filters.end(), [&](const ConditionTree& filter) {
+        return std::all_of(filter.nodes.begin(), filter.nodes.end(), is_of_the_thread);
+    });
+}
+
+/* As KernelSession::split_calls(). */
+std::vector<std::string> ModuleEvents::split_calls() const {
+    constexpr std::string_view exit = "syscalls:sys_exit_";
+    std::vector<std::string> calls;
+    for (const auto& [name, asked] : asked_) {
+        if (!name.starts_with(exit) || asked.for_all || go_by_the_thread(asked.filters)) continue;
+        calls.push_back(name.substr(exit.size()));
+        /* A program that begins has come from execve(), for the kernel. */
+        if (calls.back() == "execve") calls.emplace_back("execveat");
+    }
+    return calls;
+}
+
 /* Of those that a pattern took beside others. */
 void ModuleEvents::note_left_to_tracefs(const std::vector<KernelSelector>& selectors) {
     std::set<std::string> missing;

@@ -63,6 +63,8 @@ public:
 
     const std::vector<ModuleEvent>& all() const { return all_; }
     const std::vector<ModuleEvent>& chosen() const { return chosen_; }
+    /* Names of system calls of which an exit may be missing, and that of a later call come next (ctf_layout.h). */
+    std::vector<std::string> split_calls() const;
     /* What a person should know of what was chosen; start() adds to it. */
     const std::vector<std::string>& notes() const { return notes_; }
     /* And those that tell the names of threads, which are marked as ours. `file_names`: strings of system calls, not their addresses. An error names the first selector that asks for what

@@ -293,6 +293,9 @@ TEST_F(ModuleEventsTest, FiltersAreJoined) {
             "sched:* if next_pid == 3: recorded without the filter, since not all of its fields are there: "
             "sched:sched_wakeup."));
     EXPECT_THAT(notes({"sched:* if next_pid == 3", "!sched:sched_wakeup"}), IsEmpty());
+    ModuleEvents events = open();
+    EXPECT_TRUE(choose(events, {"*:sys_exit_* if filename > 1"}) && events.split_calls().at(0) == "openat");
+    EXPECT_TRUE(choose(events, {"syscalls:openat if common_pid == 1"}) && events.split_calls().empty());
 }
 
 TEST_F(ModuleEventsTest, AnotherChoiceTakesTheFirstOnesPlace) {
