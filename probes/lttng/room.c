@@ -36,9 +36,13 @@ static void untell_if_left(struct reader* reader, uint32_t unit, const struct us
     const uint64_t start = __atomic_load_n(&reader->starts[unit], __ATOMIC_ACQUIRE);
     if (!is_told(start)) return;
     struct taken* const taken = room_at(reader, unit);
-    const uintptr_t own = taken->own;
+    const uintptr_t own = __atomic_load_n(&taken->own, __ATOMIC_RELAXED);
+    const struct ust_context* const begun = __atomic_load_n(&taken->context, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&reader->starts[unit], __ATOMIC_RELAXED) != start)
+        return; /* these may be another one's words by now */
     if ((start & ROOM_ENDED) == 0) {
-        if (!was_left(taken->context, own, context, looks)) return;
+        if (!was_left(begun, own, context, looks)) return;
         if (!room_exchange((uint64_t*)&taken->own, own, 0)) return;
     }
     room_exchange(&reader->starts[unit], start, room_claim_of(NULL, start));
