@@ -139,6 +139,9 @@ public:
     /* Whether another program has shortened the file: a part of what it held is gone. */
     bool was_truncated() const { return region_.was_truncated(); }
 
+    /* Whether writers were told to stop, by whoever it was. */
+    bool is_closed() const { return __atomic_load_n(&header().closed, __ATOMIC_RELAXED) != 0; }
+
     /* Puts the description of an event that only we write, or have written, into the table. */
     Status add_event(std::uint16_t id, const EventDescription& event);
 

@@ -16,6 +16,7 @@
 #include <plumb/detail/state_layout.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <map>
 #include <set>
@@ -222,7 +223,7 @@ Result<Report> Session::end() {
 Result<Report> Session::stop_all(bool with_session) {
     const auto before = parts_->state.rule_set();
     if (!before) {
-        parts_->channel.close();
+        if (with_session) parts_->channel.close();
         return before.error();
     }
     std::vector<plumb_rule> own;
@@ -237,10 +238,12 @@ Result<Report> Session::stop_all(bool with_session) {
         remove_rules(set, [&](const plumb_rule& rule) { return parts_->is_own(rule); });
         return ok();
     });
+    /* A closed channel is never opened again: who could not be closed goes on, unless nobody can find the session any more. */
+    const bool is_gone = !report && report.error().number() == ENOENT;
+    parts_->closed = report || is_gone;
     /* Those that could not be reached stop at their next record. */
-    parts_->channel.close();
+    if (parts_->closed || with_session) parts_->channel.close();
     if (!report) return report;
-    parts_->closed = true;
     parts_->ended = with_session;
     for (Disturbed& each : report->disturbed)
         each.is_at_end = true;

@@ -92,7 +92,8 @@ public:
     /* As they stand in the state file. */
     Result<std::vector<plumb_rule>> rules() const;
     /* The first half of end(): removes all rules, waits, and closes the channel, for who reads what is in it before the session is
-     * gone. Until then it can be taken over by others, who then have the rest to read. */
+     * gone. Until then it can be taken over by others, who then have the rest to read. A session that can not be closed goes on
+     * as before, but for number() ENOENT of the error: it is not in the state file any more, and its channel is closed. */
     Result<Report> close();
     /* Removes all rules and the session itself, and waits; then closes the channel. What is in the channel
      * can still be read. The wait is repeated if end() is called again. */

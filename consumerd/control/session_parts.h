@@ -19,6 +19,7 @@
 #include <plumb/detail/state_layout.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <map>
 #include <set>
@@ -215,7 +216,8 @@ struct Session::Parts {
         const Result<std::uint64_t> generation = state.edit([&](plumb_rule_set& set) -> Status {
             if (set.sessions[index].cookie != cookie)
                 return Error("The session is not in the state file any more: another program removed it, or "
-                             "changed the file.");
+                             "changed the file.")
+                    .as(ENOENT);
             return edit(set);
         });
         if (!generation) return generation.error();

@@ -70,6 +70,11 @@ Result<Json> SessionRecording::end() {
     description_.is_ending = true;
     if (Status stored = store(); !stored) return go_on(stored.error());
     auto report = session_->close();
+    /* A session that another program has removed can not be gone on with: nobody could ever end it. */
+    if (!report && report.error().number() == ENOENT) {
+        problems_.push_back(report.error().message());
+        report = Report();
+    }
     if (!report) {
         const Error why = go_on(report.error());
         store_taken_back();

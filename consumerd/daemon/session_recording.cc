@@ -301,6 +301,12 @@ void SessionRecording::look_at_entrance() {
                     channel.path())
                   .hint("Make the session anew."));
     }
+    if (!channel_is_closed_ && !description_.is_ending && channel.is_closed()) {
+        channel_is_closed_ = true;
+        lasts(Error("The session's channel ({}) was closed by another program: nothing more is recorded.",
+                    channel.path())
+                  .hint("Make the session anew."));
+    }
     if (entrance_is_lost_) return;
     const Status open = session_->check_entrance();
     if (open) return;

@@ -221,7 +221,7 @@ private:
     std::optional<ChunkFolders> chunks_;
     WaitingChunks waiting_chunks_;
     std::vector<Error> chunk_problems_; /* of the one that is written: for its summary */
-    bool entrance_is_lost_ = false, channel_was_shortened_ = false;
+    bool entrance_is_lost_ = false, channel_was_shortened_ = false, channel_is_closed_ = false;
     std::vector<Error> lasting_problems_; /* of each chunk from now on */
     std::uint64_t next_finish_ns_ = 0;
     std::unique_ptr<Drain> drain_;

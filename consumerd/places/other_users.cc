@@ -250,6 +250,9 @@ void OtherUsers::end(const EachReport& each) {
 void OtherUsers::close(const EachReport& each) {
     for (Part& part : parts_) {
         auto report = part.session.close();
+        if (!report)
+            part.session.channel()
+                .close(); /* which is not gone on with: what comes now would be read by nobody */
         each(report ? std::move(report) : Result<Report>(report.error().with("{}", programs_at(part.place))));
     }
 }
