@@ -15,8 +15,9 @@ inline bool is_numbered(std::string_view name, std::string_view start) {
            name.find_first_not_of("0123456789", start.size()) == std::string_view::npos;
 }
 
-/* ust, kernel, ust-65534; where a user's programs looked in two places, ust-65534-shm; in a container, ust-65534-in-4026532191,
- * and in a later one of the same number, ust-65534-in-4026532191-2 */
+/* ust, kernel, ust-65534; where a user's programs looked in two places, ust-65534-shm; in a container, ust-65534-in-4026532191.
+ * Each may be there once more, as behind a channel that was shortened, or in a later container of the same number: ust-65534-2,
+ * ust-65534-shm-2, ust-65534-in-4026532191-2 */
 inline bool is_domain_folder(std::string_view name) {
     constexpr std::string_view start = "ust-";
     if (name == "ust" || name == "kernel") return true;
@@ -30,8 +31,11 @@ inline bool is_domain_folder(std::string_view name) {
         return is_numbered(where.substr(0, later), in) &&
                (later == std::string_view::npos || is_numbered(where.substr(later), "-"));
     }
-    return (!where.empty() &&
-            where.find_first_not_of("abcdefghijklmnopqrstuvwxyz") == std::string_view::npos);
+    if (is_numbered(where, "")) return true;
+    const std::size_t later = where.find('-');
+    const std::string_view kind = where.substr(0, later);
+    return !kind.empty() && kind.find_first_not_of("abcdefghijklmnopqrstuvwxyz") == std::string_view::npos &&
+           (later == std::string_view::npos || is_numbered(where.substr(later), "-"));
 }
 
 /* snapshot-1 */

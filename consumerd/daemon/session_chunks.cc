@@ -248,8 +248,10 @@ Result<std::map<std::string, LeftTrace>> SessionRecording::close_left_chunks() {
 void SessionRecording::remove_old_chunks() {
     std::vector<Error> problems;
     chunks_->remove_old(progress().chunk_bytes, problems);
+    /* Who asked for fewer would otherwise not hear why there are more; at each chunk it is the same again. */
     for (const Error& problem : problems)
-        log_(problem.message());
+        if (std::find(problems_.begin(), problems_.end(), problem.message()) == problems_.end())
+            tell(problem.message());
 }
 
 /* Times that were missed, as while the worker was stopped, are passed over. */

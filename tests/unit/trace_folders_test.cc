@@ -58,7 +58,7 @@ protected:
 
 TEST(TraceFolderNames, AreThoseThatRecordersGive) {
     for (const char* name : {"ust", "kernel", "ust-0", "ust-65534", "ust-0-shm", "ust-1001-module",
-                             "ust-0-in-4026532191", "ust-0-in-4026532191-2"})
+                             "ust-0-in-4026532191", "ust-0-in-4026532191-2", "ust-65534-2", "ust-0-shm-12"})
         EXPECT_TRUE(is_domain_folder(name)) << name;
     for (const char* name : {"",
                              "ust-",
@@ -68,6 +68,12 @@ TEST(TraceFolderNames, AreThoseThatRecordersGive) {
                              "ust-1-",
                              "ust-1-shm-",
                              "ust-1--shm",
+                             "ust-1--2",
+                             "ust-1-2-",
+                             "ust-1-2-3",
+                             "ust-1-2-shm",
+                             "ust-1-shm-x",
+                             "ust-1-shm-2-3",
                              "ust-1shm",
                              "ust-1-SHM",
                              "ust-1-shm/x",
@@ -76,7 +82,7 @@ TEST(TraceFolderNames, AreThoseThatRecordersGive) {
                              "ust--shm",
                              "ust-0-in-",
                              "ust-0-in-x",
-                             "ust-0-on-7",
+                             "ust-0-ON-7",
                              "ust-in-7",
                              "ust-0-in-7-",
                              "ust-0-in-7-x",
