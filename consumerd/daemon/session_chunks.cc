@@ -333,9 +333,9 @@ Result<std::string> SessionRecording::take_snapshot() {
     Json summary = {
         {"trace", path},
         {"name", description_.name},
-        {"complete", taken->problems.empty() && lasting_problems_.empty() && is_whole(taken->totals)},
+        {"complete", taken->problems.empty() && chunk_problems_.empty() && is_whole(taken->totals)},
         {"problems", taken->problems}};
-    for (const Error& problem : lasting_problems_)
+    for (const Error& problem : chunk_problems_) /* of the time since the last snapshot */
         summary["problems"].push_back(problem.message());
     put_totals(summary, taken->totals, session_->channel().config(), *folder);
     const auto opened = Folder::open(*folder);
@@ -352,6 +352,7 @@ Result<std::string> SessionRecording::take_snapshot() {
         return give_up(stored.error());
     }
     if (Status named = directory_->rename_folder(unfinished(name), name); !named) return named.error();
+    chunk_problems_ = lasting_problems_;
     for (const NamedCount& missing : taken->totals.not_switched_on)
         problems_.push_back(not_switched_on_in(path, missing));
     keep_last(problems_);

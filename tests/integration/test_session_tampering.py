@@ -7,6 +7,7 @@ import contextlib
 import json
 import mmap
 import os
+import signal
 import struct
 import subprocess
 import sys
@@ -109,6 +110,25 @@ class Tampering(TracedProgramTest):
         self.until_told("was closed by another program")
         plumb("destroy", "upset")
         self.assertEqual([each["complete"] for each in self.summaries()], [False])
+
+    def begin_anew(self):
+        """By a channel that is gone, behind a kill of the worker."""
+        worker = self.status()["worker_pid"]
+        os.kill(worker, signal.SIGSTOP)
+        next(FOLDER.parent.glob("channel-*")).unlink()
+        os.kill(worker, signal.SIGKILL)
+        self.until(lambda: json.loads(plumb("status", "--json", "upset", status=None).stdout or "{}").get("worker_pid", worker) != worker,
+                   "another worker")
+
+    def test_a_flight_recorder_that_begins_anew_says_so_in_its_next_snapshot(self):
+        self.begin("--snapshot")
+        self.trace_events(100)
+        self.begin_anew()
+        plumb("snapshot", "upset")
+        plumb("snapshot", "upset")
+        first, second = self.summaries()[:2]
+        self.assertIn("The session begins anew", " ".join(first["problems"]))
+        self.assertEqual((first["complete"], second["complete"], second["problems"]), (False, True, []))
 
 
 if __name__ == "__main__":
