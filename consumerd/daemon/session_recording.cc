@@ -186,6 +186,7 @@ Status SessionRecording::open_session(ChannelConfig config) {
             for (const UserPlace& place : places_of(::geteuid()))
                 if (const auto directory = UserDirectory::open_existing(place))
                     (void)stop_keeping(*directory, description_.cookie).has_value();
+        give_up_places(); /* by the cookie that they were made with */
         description_.ring_places.clear();
         if (description_.kernel.is_recorded()) KernelSession::remove_kept(description_.cookie);
         description_.kernel.is_made = false;

@@ -130,6 +130,16 @@ class Tampering(TracedProgramTest):
         self.assertIn("The session begins anew", " ".join(first["problems"]))
         self.assertEqual((first["complete"], second["complete"], second["problems"]), (False, True, []))
 
+    @unittest.skipUnless(os.geteuid() == 0, "others' programs are recorded by root alone")
+    def test_a_session_that_begins_anew_leaves_none_at_other_users(self):
+        self.begin("--user", "daemon")
+        there = Path("/dev/shm/plumb-1")
+        [old] = there.glob("channel-*")
+        self.begin_anew()
+        self.assertFalse(old.exists())
+        plumb("destroy", "upset")
+        self.assertEqual(list(there.glob("channel-*")), [])
+
 
 if __name__ == "__main__":
     unittest.main()
