@@ -412,6 +412,13 @@ void Channel::close() {
                 static_cast<std::uint64_t>(layout_.ring_count) + layout_.extra_ring_count);
 }
 
+/* Where nobody has read behind its new end there was no SIGBUS, and programs that begin find a file that is none of ours. */
+bool Channel::was_truncated() const {
+    struct stat info {};
+    return region_.was_truncated() ||
+           (::fstat(fd_.get(), &info) == 0 && static_cast<std::uint64_t>(info.st_size) < layout_.total_bytes);
+}
+
 Status Channel::unlink() {
     if (::unlink(path_.c_str()) == 0 || errno == ENOENT) return ok();
     return Error::from_errno(errno, "Could not remove the channel {}", path_);

@@ -137,7 +137,7 @@ public:
     int fd() const { return fd_.get(); }
     RingMemory ring_memory() { return RingMemory(fd_.get(), bytes().data(), layout_); }
     /* Whether another program has shortened the file: a part of what it held is gone. */
-    bool was_truncated() const { return region_.was_truncated(); }
+    bool was_truncated() const;
 
     /* Whether writers were told to stop, by whoever it was. */
     bool is_closed() const { return __atomic_load_n(&header().closed, __ATOMIC_RELAXED) != 0; }

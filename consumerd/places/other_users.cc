@@ -250,9 +250,8 @@ void OtherUsers::end(const EachReport& each) {
 void OtherUsers::close(const EachReport& each) {
     for (Part& part : parts_) {
         auto report = part.session.close();
-        if (!report)
-            part.session.channel()
-                .close(); /* which is not gone on with: what comes now would be read by nobody */
+        /* Nobody goes on with it: what came now would not be read. */
+        if (!report) part.session.channel().close();
         each(report ? std::move(report) : Result<Report>(report.error().with("{}", programs_at(part.place))));
     }
 }

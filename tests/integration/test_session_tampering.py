@@ -111,6 +111,18 @@ class Tampering(TracedProgramTest):
         plumb("destroy", "upset")
         self.assertEqual([each["complete"] for each in self.summaries()], [False])
 
+    def test_a_channel_that_is_shortened_behind_what_is_read_is_told(self):
+        for is_looked_at in (True, False):
+            with self.subTest(is_looked_at=is_looked_at):
+                self.trace = self.folder / f"{self._testMethodName}-{is_looked_at}"
+                self.begin()
+                [channel] = FOLDER.parent.glob("channel-*")
+                os.truncate(channel, 8 << 20)
+                if is_looked_at:
+                    self.until_told("has shortened the session's channel")
+                self.assertIn("has shortened the session's channel", plumb("destroy", "upset").stderr)
+                self.assertEqual([each["complete"] for each in self.summaries()], [False])
+
     def begin_anew(self):
         """By a channel that is gone, behind a kill of the worker."""
         worker = self.status()["worker_pid"]
