@@ -53,7 +53,8 @@ constexpr uint64_t writers_are_mended = 2; // by a thread that is in after_fork(
 // process's number, where handlers of pthread_atfork() ran. Whether this thread is the one that mends what follows from that.
 bool begin_mending_kept_writers() {
     uint64_t kept = writers_are_live;
-    if (runtime.process_id == sys::process_id()) return false; // somebody has done it, a handler of ours perhaps
+    if (runtime.process_id == sys::process_id())
+        return false; // somebody has done it, a handler of ours perhaps
     if (!compare_exchange(*runtime.writers_live, kept, writers_are_mended)) return false;
     if (runtime.process_id == sys::process_id()) { // or meanwhile
         store_release(*runtime.writers_live, writers_are_live);
