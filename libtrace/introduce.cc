@@ -12,7 +12,6 @@
 #include <elf.h>
 #include <link.h>
 #include <sys/prctl.h>
-#include <sys/uio.h>
 
 namespace plumb {
 
@@ -61,19 +60,6 @@ size_t bytes_without_deleted(const char* path, size_t bytes) {
     constexpr size_t mark_bytes = sizeof(mark) - 1;
     if (bytes <= mark_bytes || !are_same(path + bytes - mark_bytes, mark, mark_bytes)) return bytes;
     return bytes - mark_bytes;
-}
-
-// A copy of our own memory, by the number of this thread, since the first one may have ended and have none left: the bytes
-// copied, or -errno, -EFAULT where there is none.
-long try_to_copy_memory(uint32_t thread_id, uint64_t from, void* to, size_t bytes) {
-    const iovec local{to, bytes};
-    const iovec remote{reinterpret_cast<void*>(from), bytes};
-    return sys::call(SYS_process_vm_readv, thread_id, &local, 1L, &remote, 1L, 0L);
-}
-
-// False where there is none: between the look at /proc/self/maps and this, another thread may have unloaded the object.
-bool copy_memory(uint32_t thread_id, uint64_t from, void* to, size_t bytes) {
-    return try_to_copy_memory(thread_id, from, to, bytes) == static_cast<long>(bytes);
 }
 
 bool take_build_id(const unsigned char* note, size_t bytes, plumb_entry_object& entry) {
@@ -407,23 +393,6 @@ void introduce_borrower(const Writer& writer) {
 
 } // namespace
 
-bool is_word_there(uint64_t address, uint64_t word) {
-    uint64_t there = 0;
-    const long got = try_to_copy_memory(sys::thread_id(), address, &there, sizeof(there));
-    return there == word || (got < 0 && got != -EFAULT);
-}
-
-bool copy_own_memory(uint64_t from, void* to, size_t bytes) {
-    const Permit permit;
-    const long got = permit.given() && has_certainly_no_filter()
-                         ? try_to_copy_memory(sys::thread_id(), from, to, bytes)
-                         : -EPERM;
-    if (got == static_cast<long>(bytes)) return true;
-    if (got >= 0 || got == -EFAULT) return false;
-    __builtin_memcpy(to, reinterpret_cast<const void*>(from), bytes);
-    return true;
-}
-
 void know_executable() {
     if (runtime.executable_known) return;
     char* to = request.executable;
@@ -489,17 +458,3 @@ void introduce_writer(const Writer& writer, const Attachment& attachment) {
 }
 
 } // namespace plumb
-
-extern "C" __attribute__((visibility("default"))) int plumb_is_other_word_there(const void* address,
-                                                                                uint64_t word) {
-    constexpr uint64_t page_bytes = 4096;
-    const auto at = reinterpret_cast<uint64_t>(address);
-    unsigned char is_in_core = 0;
-    uint64_t there = word;
-    const plumb::Permit permit;
-    if (!permit.given()) return 0;
-    const long got = plumb::try_to_copy_memory(plumb::sys::thread_id(), at, &there, sizeof(there));
-    if (got == sizeof(there)) return there != word;
-    return got == -EFAULT && plumb::has_certainly_no_filter() &&
-           plumb::sys::call(SYS_mincore, at & ~(page_bytes - 1), 1L, &is_in_core) == -ENOMEM;
-}

@@ -286,12 +286,16 @@ private:
 uint64_t reserve_heap(Attachment& attachment, uint64_t bytes);
 void add_entry(Attachment& attachment, plumb_entry& entry, uint32_t bytes);
 
-// introduce.cc
+// own_memory.cc
 // On a stack that may be gone, so not by a plain look. Where the kernel refuses one (some containers), it is taken to be there.
 bool is_word_there(uint64_t address, uint64_t word);
 // Of memory that a signal handler may not be allowed to read (protection keys, pages that may only be run). False: there is none that can
 // be read. Where that takes a call that may be forbidden, it is a plain look.
 bool copy_own_memory(uint64_t from, void* to, size_t bytes);
+// The same by the number of this thread, where calls may be made. False: not all of it is there.
+bool copy_memory(uint32_t thread_id, uint64_t from, void* to, size_t bytes);
+
+// introduce.cc
 void know_executable();
 void introduce_process(Attachment& attachment, bool with_objects);
 void introduce_new_objects();

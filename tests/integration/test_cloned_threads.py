@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 from recorded_program import PLUMB, leave_out_if_sanitized  # noqa: E402
-from traced_program import compile_traced  # noqa: E402
+from traced_program import compile_traced, record_while_it_answers  # noqa: E402
 
 SLEEPS = r"""
 #define _GNU_SOURCE
@@ -113,18 +113,7 @@ class ClonedThreads(unittest.TestCase):
         program = compile_traced(SLEEPS, self.directory / "sleeps")
         for data in ("none", "zeros", "self"):
             with self.subTest(data):
-                with subprocess.Popen([program, data], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-                    self.assertEqual(process.stdout.readline(), "ready\n")
-                    trace = self.directory / data
-                    with subprocess.Popen([PLUMB, "record", "-e", "att:*", "-p", str(process.pid), "--duration", "2s", "-o", trace],
-                                          stderr=subprocess.PIPE, text=True) as recorder:
-                        while recorder.poll() is None:
-                            process.stdin.write("once more\n")
-                            process.stdin.flush()
-                            self.assertEqual(process.stdout.readline(), "traced\n")
-                        said = recorder.stderr.read()
-                    process.stdin.close()
-                    self.assertEqual((process.wait(timeout=30), recorder.returncode), (0, 0), said)
+                said = record_while_it_answers(self, [program, data], "-e", "att:*", "--duration", "2s", "-o", self.directory / data)
                 self.assertIn("att:tick", said)
 
     @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one processor")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 from recorded_program import PLUMB, leave_out_if_sanitized  # noqa: E402
-from traced_program import TracedProgramTest, compile_traced  # noqa: E402
+from traced_program import TracedProgramTest, compile_traced, record_while_it_answers  # noqa: E402
 
 
 class MemoryGivenUp(TracedProgramTest):
@@ -158,17 +158,7 @@ int main(int argc, char** argv) {
         self.check_whose_they_are()
 
     def check_that_it_can_be_attached_to(self, what):
-        with subprocess.Popen([self.program, what, "asked"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-            self.assertEqual(process.stdout.readline(), "ready\n")
-            with subprocess.Popen([PLUMB, "record", "-p", str(process.pid), "--duration", "1s", "-o", self.trace],
-                                  stderr=subprocess.PIPE, text=True) as recorder:
-                while recorder.poll() is None:
-                    process.stdin.write("once more\n")
-                    process.stdin.flush()
-                    self.assertEqual(process.stdout.readline(), "traced\n")
-                said = recorder.stderr.read()
-            process.stdin.close()
-            self.assertEqual((process.wait(timeout=30), recorder.returncode), (0, 0), said)
+        record_while_it_answers(self, [self.program, what, "asked"], "--duration", "1s", "-o", self.trace)
         self.assertGreater(len(self.events()), 0)
 
     def test_the_vdso(self):

@@ -20,6 +20,21 @@ def compile_traced(text, program, *options, compiler="cc", glue="tp-async"):
     return program
 
 
+def record_while_it_answers(test, program, *options):
+    """Of a program that says "ready", and "traced" for each line that it is told: both end well. What the recorder said."""
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        test.assertEqual(process.stdout.readline(), "ready\n")
+        with subprocess.Popen([BUILD / "cli/plumb", "record", "-p", str(process.pid), *options], stderr=subprocess.PIPE, text=True) as recorder:
+            while recorder.poll() is None:
+                process.stdin.write("once more\n")
+                process.stdin.flush()
+                test.assertEqual(process.stdout.readline(), "traced\n")
+            said = recorder.stderr.read()
+        process.stdin.close()
+        test.assertEqual((process.wait(timeout=30), recorder.returncode), (0, 0), said)
+    return said
+
+
 class TracedProgramTest(unittest.TestCase):
     """Compiles PROGRAM once, into a folder that other users may enter; each test has a directory for its trace."""
     PROGRAM = None
