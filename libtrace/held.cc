@@ -5,6 +5,7 @@
 // Whoever makes system calls here has a Permit, from before the look whether the process is held until behind the
 // last call. So a thread that is about to forbid them (for all threads, perhaps) says that the process is held, waits
 // until all permits are back, and only then goes to the kernel.
+#include "every_start.h"
 #include "runtime.h"
 #include "sanitizers.h"
 #include "signals_held.h"
@@ -24,7 +25,7 @@ struct alignas(64) PermitCount {
 };
 PermitCount permits[permit_counts];
 
-uint32_t forks; // that were noticed; permits of before are nobody's
+PLUMB_OF_EVERY_START uint32_t forks; // that were noticed; permits of before are nobody's
 
 bool permits_are_back() {
     for (const PermitCount& count : permits) {

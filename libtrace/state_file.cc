@@ -4,6 +4,7 @@
 // this user, nobody else may write them. Where anything is wrong or missing, the process runs untraced. A
 // controller's `plumb doctor` says why; a program that was linked with a tracepoint has no business printing.
 #include "directory.h"
+#include "every_start.h"
 #include "runtime.h"
 #include "text.h"
 
@@ -99,7 +100,7 @@ bool is_dead(uint32_t process_id) {
 
 // The kernel has put it on the first stack, which a program may have given up by the time at which it forks.
 uint32_t image_of_program() {
-    static uint32_t image; // 0: it is not known yet
+    PLUMB_OF_EVERY_START static uint32_t image; // 0: it is not known yet
     if (image != 0) return image;
     const auto* random = reinterpret_cast<const unsigned char*>(told_at_start(AT_RANDOM));
     return image = random == nullptr ? 0 : plumb_state_image_of(random);
