@@ -1,6 +1,6 @@
 // Tells sessions the names of functions in made code, each once. What was told is remembered in a table of fixed size for the process: a
-// word for each name and session. Two threads that meet at a new name may tell it twice, and so may one whose word had to make
-// room; that costs a block of the channel's heap, and nothing else.
+// word for each name and session. A name whose word had to make room is told again; that costs a block of the channel's heap, and
+// nothing else.
 #include "frame_names.h"
 
 #include "../runtime.h"
@@ -28,8 +28,12 @@ public:
     bool add(uint64_t key) {
         uint64_t* const bucket = bucket_of(key);
         if (has(key)) return false;
-        for (uint32_t i = 0; i < places; i++)
-            if (uint64_t free = 0; compare_exchange(bucket[i], free, key)) return true;
+        // All take the first free place, so that two who meet at a new name meet at its place.
+        for (uint32_t i = 0; i < places; i++) {
+            uint64_t there = 0;
+            if (compare_exchange(bucket[i], there, key)) return true;
+            if (there == key) return false;
+        }
         store_relaxed(bucket[(key >> 3) % places], key);
         return true;
     }
