@@ -198,6 +198,7 @@ private:
     Status switch_on(const std::vector<TracefsEvent>& events, const KernelSelector& selector);
     void note_filters();
     bool is_filtered(const std::string& call_event) const;
+    bool is_recorded(const std::string& call_event) const;
     bool goes_by_the_thread(const std::string& call_event) const;
     Status take_filter(const KernelEvent& event, const std::string& filter, std::string& lacking);
     Status enable(const KernelEvent& event);

@@ -3,6 +3,7 @@
 #include "base/elf_file.h"
 #include "consumerd/kernel/marker_place.h"
 #include "consumerd/probe/chosen_function.h"
+#include "consumerd/probe/first_loop.h"
 #include "consumerd/probe/first_nop.h"
 #include "consumerd/probe/function_choice.h"
 #include "consumerd/probe/probed_instruction.h"
@@ -76,14 +77,24 @@ bool returns_otherwise(const std::string& function) {
         /* They go from one stack to another, or come back twice. */
         "morestack", "ITM_beginTransaction", "jump_fcontext", "ontop_fcontext"};
     const std::string_view name = std::string_view(function).substr(0, function.find('@'));
-    return names.contains(name) || name.starts_with("_dl_runtime_resolve") || name.starts_with("_Unwind_") ||
-           name.starts_with("_dl_runtime_profile") ||
-           named_otherwise.contains(name.substr(std::min(name.find_first_not_of('_'), name.size())));
+    static const std::set<std::string_view> starts{"_dl_runtime_resolve", "_dl_runtime_profile", "_Unwind_",
+                                                   "uw_init_context", "uw_install_context"};
+    const std::size_t begin = std::min(name.find_first_not_of('_'), name.size());
+    const std::size_t end = name.find_last_not_of('_') + 1; /* __fentry__ */
+    return names.contains(name) ||
+           std::any_of(starts.begin(), starts.end(), [&](auto start) { return name.starts_with(start); }) ||
+           named_otherwise.contains(name.substr(begin, end - std::min(begin, end)));
 }
 
 Status check_return(const KernelSelector& selector, const FunctionPlace& place) {
-    if (selector.kind != ProbeKind::uretprobe || selector.insists || !returns_otherwise(place.name))
-        return ok();
+    if (selector.kind != ProbeKind::uretprobe) return ok();
+    if (is_cold_part(place.function.symbol))
+        return Error(
+                   "{}: {} is a part of a function, which is jumped to: the stack's top is no return address "
+                   "there, and a uretprobe would break the program.",
+                   selector.text, place.name)
+            .hint("The function itself can have one.");
+    if (selector.insists || !returns_otherwise(place.name)) return ok();
     return Error("{}: {} does not return as other functions do, or looks at who calls it. A uretprobe, which "
                  "puts "
                  "another return address on the stack, would end the program, or make it do something else.",
@@ -136,6 +147,18 @@ std::vector<Result<std::uint64_t>> addresses_to_probe(const KernelSelector& sele
     return addresses;
 }
 
+/* Of a pattern's many this is not said: it is no more than an impression. */
+void note_loop(const KernelSelector& selector, const ElfFile& elf, const FunctionPlace& place,
+               std::uint64_t address, std::vector<std::string>& notes) {
+    if (is_function_glob(selector.event) || !place.is_begin || place.is_chosen || address != place.address ||
+        !seems_to_begin_with_loop(elf, address, place.function.bytes))
+        return;
+    notes.push_back(
+        fmt::format("{}: {} seems to come to its first instruction again (a loop, or a call of itself "
+                    "that became a jump): an event comes each time, too.",
+                    selector.text, place.name));
+}
+
 Result<std::vector<ProbePlace>> places_in_file(const KernelSelector& selector,
                                                std::vector<std::string>& notes) {
     const auto path = absolute_path(selector.file);
@@ -162,6 +185,7 @@ Result<std::vector<ProbePlace>> places_in_file(const KernelSelector& selector,
             left_out.push_back(function.name);
             continue;
         }
+        note_loop(selector, *elf, function, *address, notes);
         ProbePlace place;
         place.type = is_return(selector.kind) ? "r" : "p";
         place.place = fmt::format("{}:{:#x}", *path, *offset) + semaphore_at(*elf, markers, *address);

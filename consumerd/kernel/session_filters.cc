@@ -161,6 +161,12 @@ bool KernelSession::is_filtered(const std::string& call_event) const {
     });
 }
 
+bool KernelSession::is_recorded(const std::string& call_event) const {
+    return std::any_of(events_.begin(), events_.end(), [&](const KernelEvent& event) {
+        return event.system == "syscalls" && event.raw_name == call_event && !event.is_ours;
+    });
+}
+
 /* A thread has all exits of such a call, or none. */
 bool KernelSession::goes_by_the_thread(const std::string& call_event) const {
     const auto filters = filters_.find("syscalls/" + call_event);
@@ -181,7 +187,7 @@ std::vector<std::string> KernelSession::split_calls() const {
         std::vector<std::string> exits{"sys_exit_" + call};
         if (is_exec) exits.emplace_back("sys_exit_execve");
         const bool are_exits_left_out = std::any_of(exits.begin(), exits.end(), [&](const std::string& exit) {
-            return is_filtered(exit) && !goes_by_the_thread(exit);
+            return (is_filtered(exit) && !goes_by_the_thread(exit)) || (is_exec && !is_recorded(exit));
         });
         if (are_exits_left_out || (is_exec && config_.is_of_programs)) calls.push_back(call);
     }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <optional>
 #include <span>
 #include <utility>
 
@@ -13,26 +12,6 @@ namespace plumb {
 namespace {
 
 using Bytes = std::span<const std::uint8_t>;
-
-/* Where it goes on if a jump begins there, from its first byte on. */
-std::optional<std::int64_t> jump_target(Bytes code) {
-    constexpr std::uint8_t jump = 0xe9, short_jump = 0xeb, two_bytes = 0x0f, high_half = 0xf0;
-    constexpr std::uint8_t short_condition = 0x70, condition = 0x80, loop = 0xe0, last_loop = 0xe3;
-    const auto wide = [&](std::size_t at) -> std::optional<std::int64_t> {
-        std::int32_t distance = 0;
-        if (code.size() < at + sizeof(distance)) return std::nullopt;
-        std::memcpy(&distance, code.data() + at, sizeof(distance));
-        return static_cast<std::int64_t>(at + sizeof(distance)) + distance;
-    };
-    if (code.size() < 2) return std::nullopt;
-    const std::uint8_t opcode = code[0];
-    if ((opcode & high_half) == short_condition || opcode == short_jump ||
-        (opcode >= loop && opcode <= last_loop))
-        return 2 + static_cast<std::int8_t>(code[1]);
-    if (opcode == jump) return wide(1);
-    if (opcode == two_bytes && (code[1] & high_half) == condition) return wide(2);
-    return std::nullopt;
-}
 
 /* Which of some places a file goes to. */
 class JumpSearch {
@@ -82,8 +61,8 @@ private:
     /* Where instructions begin is not known: each byte may be a jump. So there may seem to be one where none is. */
     void look_for_jumps(std::uint64_t address, Bytes code) {
         for (std::size_t at = 0; at < code.size(); at++)
-            if (const auto target = jump_target(code.subspan(at)))
-                note(address + at + static_cast<std::uint64_t>(*target));
+            for (const auto target : {jump_target(code.subspan(at)), call_target(code.subspan(at))})
+                if (target) note(address + at + static_cast<std::uint64_t>(*target));
     }
 
     void look_for_addresses(std::uint64_t address, Bytes bytes) {
@@ -135,8 +114,8 @@ Result<std::uint64_t> FirstNops::behind(std::uint64_t address) const {
     const auto jumped_to = std::upper_bound(jumped_to_.begin(), jumped_to_.end(), address);
     if (behind == address || jumped_to == jumped_to_.end() || *jumped_to > behind) return behind;
     return Error("The function begins with a nop of five bytes, of which Linux 6.18 and newer make a system "
-                 "call, and behind it something seems to go round in a loop.")
-        .hint("A probe at {:#x} is hit each time round.", behind);
+                 "call, and something seems to jump, or to make calls, to what is behind it.")
+        .hint("A probe at {:#x} is hit each time.", behind);
 }
 
 } // namespace plumb

@@ -10,7 +10,7 @@
  *   FirstNops nops(elf, {first_function, second_function});
  *   nops.behind(first_function);
  *
- * Seen are jumps with a distance, and addresses of eight bytes (tables, relocations, labels that are stored). Not seen are
+ * Seen are jumps and calls with a distance, and addresses of eight bytes (tables, relocations, labels that are stored). Not seen are
  * tables of distances, as compilers make them of `switch` in code that may be loaded anywhere, and addresses that are computed.
  */
 #ifndef PLUMB_CONSUMERD_PROBE_FIRST_NOP_H

@@ -52,11 +52,6 @@ bool is_glob_text(const std::string& text) {
     return text.find_first_of("*?[") != std::string::npos;
 }
 
-/* Part of a function that is rarely run, and jumped to: it has no arguments and does not return to a caller. */
-bool is_cold_part(const std::string& symbol) {
-    return symbol.find(".cold") != std::string::npos;
-}
-
 using Matches = std::vector<const ProbedFunction*>;
 
 Matches named_exactly(const std::vector<ProbedFunction>& functions, const Wanted& wanted) {
@@ -157,6 +152,10 @@ Result<std::vector<FunctionPlace>> place_of_address(const ElfFile& elf, const st
 }
 
 } // namespace
+
+bool is_cold_part(const std::string& symbol) {
+    return symbol.find(".cold") != std::string::npos;
+}
 
 bool is_function_glob(const std::string& text) {
     return is_glob_text(take_apart(text).name);

@@ -37,6 +37,10 @@ struct FunctionPlace {
 /* Sorted by name; no place twice. `path`: for messages. */
 Result<std::vector<FunctionPlace>> choose_functions(const ElfFile& elf, const std::string& path,
                                                     const std::string& text);
+/* Part of a function that is rarely run, and jumped to: it has no arguments and does not return to a caller. `symbol`: as the file
+ * has it. */
+bool is_cold_part(const std::string& symbol);
+
 /* Whether several may be meant, so that one that can not be probed is left out. */
 bool is_function_glob(const std::string& text);
 

@@ -114,6 +114,7 @@ std::vector<ProbedFunction> functions_of(const ElfFile& elf) {
             ProbedFunction function;
             function.symbol = entry.name;
             function.address = entry.symbol.st_value;
+            function.bytes = entry.symbol.st_size;
             function.is_chosen = ELF64_ST_TYPE(entry.symbol.st_info) == STT_GNU_IFUNC;
             function.is_exported = table == SHT_DYNSYM;
             constexpr std::uint16_t hidden = 0x8000, number = 0x7fff;

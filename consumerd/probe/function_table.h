@@ -19,6 +19,7 @@ struct ProbedFunction {
     std::string symbol;  /* as the file has it, without a version */
     std::string version; /* "GLIBC_2.2.5"; empty: none */
     std::uint64_t address = 0;
+    std::uint64_t bytes = 0; /* 0: not told */
     bool is_default =
         true; /* what a program that is linked now gets; others are for programs that were before */
     bool is_chosen =

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace plumb {
@@ -20,6 +21,10 @@ std::span<const std::uint8_t> code_at(const ElfFile& elf, std::uint64_t address,
 
 /* Of the operand's place: the ModRM byte, with which `code` begins, and what follows it. 0: cut off. */
 std::size_t operand_bytes(std::span<const std::uint8_t> code);
+
+/* Where it goes on if a jump, or a call, with a distance begins there, from its first byte on. */
+std::optional<std::int64_t> jump_target(std::span<const std::uint8_t> code);
+std::optional<std::int64_t> call_target(std::span<const std::uint8_t> code);
 
 } // namespace plumb
 

@@ -122,7 +122,8 @@ static void tell_missed_calls(jclass class) {
 }
 
 struct class_batch {
-    jclass classes[batch_classes];
+    jclass classes
+        [batch_classes]; /* global references: local ones would be among those that another agent may make in our thread */
     bool were_late[batch_classes];
     jint count;
 };
@@ -141,7 +142,7 @@ static void change_batch(JNIEnv* jni, struct class_batch* batch, struct plumb_me
         plumb_mark_class(batch->classes[i], begins->generation, PLUMB_CLASS_CHANGED);
     }
     for (jint i = 0; i < batch->count; i++)
-        (*jni)->DeleteLocalRef(jni, batch->classes[i]);
+        (*jni)->DeleteGlobalRef(jni, batch->classes[i]);
     batch->count = 0;
 }
 
@@ -175,7 +176,8 @@ static bool is_changed(JNIEnv* jni, jclass class, const struct plumb_method_wish
     }
     if (begins) plumb_mark_class(class, begins->generation, is_late ? PLUMB_CLASS_LATE : PLUMB_CLASS_CHANGED);
     batch->were_late[batch->count] = is_late;
-    batch->classes[batch->count++] = class;
+    batch->classes[batch->count] = (*jni)->NewGlobalRef(jni, class);
+    if (batch->classes[batch->count]) batch->count++;
     return true;
 }
 
@@ -187,10 +189,8 @@ static uint32_t change_what_is_loaded(JNIEnv* jni, const struct plumb_method_wis
     note_when_linked();
     struct plumb_loaded_classes loaded = plumb_loaded_classes(jni);
     for (jclass class; (class = plumb_next_loaded_class(jni, &loaded));) {
-        if (is_changed(jni, class, ends, begins, unwanted, &batch))
-            changed++;
-        else
-            (*jni)->DeleteLocalRef(jni, class);
+        if (is_changed(jni, class, ends, begins, unwanted, &batch)) changed++;
+        (*jni)->DeleteLocalRef(jni, class);
         if (batch.count == batch_classes) change_batch(jni, &batch, begins);
     }
     change_batch(jni, &batch, begins);

@@ -10,6 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 from logged_java import JAR, SOURCE, LoggedJava  # noqa: E402
+import babeltrace  # noqa: E402
 from recorded_program import PLUMB, leave_out_if_sanitized  # noqa: E402
 
 if not JAR.exists() or not shutil.which("javac"):
@@ -381,6 +382,29 @@ class JavaLogging(LoggedJava):
         jar = shutil.copy(JAR, self.folder)
         done = subprocess.run(["java", "-cp", f"{jar}:{self.folder}", "Asks"], capture_output=True, text=True, timeout=100, check=False)
         self.assertEqual((done.returncode, done.stdout), (0, "true\nfalse\n" * 2), done.stderr)
+
+    def test_under_a_security_manager_the_right_of_the_jar_suffices(self):
+        """For a handler, the JDK wants of who makes it that it may control logging, and nothing else is wanted."""
+        (self.folder / "Guarded.java").write_text("""
+            import java.util.logging.*;
+            public class Guarded {
+                public static void main(String[] words) {
+                    final Logger logger = Logger.getLogger("shop");
+                    logger.addHandler(new plumb.logging.PlumbHandler());
+                    logger.setUseParentHandlers(false);
+                    logger.info("sold");
+                }
+            }""")
+        subprocess.run(["javac", "-cp", JAR, "-d", self.folder, self.folder / "Guarded.java"], check=True)
+        policy = self.folder / "policy"
+        policy.write_text(f'grant codeBase "file:{JAR}" {{ permission java.security.AllPermission; }};'
+                          'grant { permission java.util.logging.LoggingPermission "control"; };')
+        command = ["java", "-Djava.security.manager", f"-Djava.security.policy=={policy}", "-cp", f"{JAR}:{self.folder}", "Guarded"]
+        done = subprocess.run([PLUMB, "record", "-q", "-o", self.trace, "-e", "java:*", "--", *command], capture_output=True, text=True,
+                              timeout=100, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (event,) = [event for event in babeltrace.events(self.trace) if event.name == "java:info"]
+        self.assertEqual([event.fields[name] for name in ("message", "class_name", "method")], ["sold", "Guarded", "main"])
 
 
 if __name__ == "__main__":

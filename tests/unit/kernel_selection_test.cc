@@ -194,7 +194,8 @@ TEST_F(KernelSelectionTest, JoinsWhatIsAskedOfOneEventSoThatEachAskerHasHis) {
 
 TEST_F(KernelSelectionTest, KnowsOfWhichCallsTheNextExitMayBeThatOfALaterCall) {
     int id = 20;
-    for (const char* const name : {"enter_openat", "exit_openat", "enter_execveat", "exit_execve"})
+    for (const char* const name :
+         {"enter_openat", "exit_openat", "enter_execveat", "exit_execveat", "exit_execve"})
         add("syscalls", std::string("sys_") + name, id++, "flags", "ret");
     const std::string entry = "syscalls:sys_enter_openat", exit = "syscalls:sys_exit_openat";
     const auto split = [&](const std::vector<std::string>& patterns) {
@@ -213,6 +214,9 @@ TEST_F(KernelSelectionTest, KnowsOfWhichCallsTheNextExitMayBeThatOfALaterCall) {
     EXPECT_THAT(split({entry + " if CPU == 1", exit + " if CPU == 1"}), ElementsAre("openat"));
     EXPECT_THAT(split({"syscalls:sys_enter_execveat if flags == 1", "syscalls:sys_exit_execve if ret == 0"}),
                 ElementsAre("execveat"));
+    const std::vector<std::string> calls{"syscalls:sys_enter_execveat", "syscalls:sys_exit_execveat"};
+    EXPECT_THAT(split(calls), ElementsAre("execveat")) << "one that succeeds comes back from execve()";
+    EXPECT_THAT(split({calls[0], calls[1], "syscalls:sys_exit_execve"}), IsEmpty());
 }
 
 /* The kernel takes such a filter, and nothing is recorded. */

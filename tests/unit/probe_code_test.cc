@@ -2,6 +2,7 @@
 // Instructions as an assembler makes them, at the places of a file where a probe would stand: how long they are, whether they
 // do nothing, and which of them no probe may stand on.
 #include "base/elf_file.h"
+#include "consumerd/probe/first_loop.h"
 #include "consumerd/probe/first_nop.h"
 #include "consumerd/probe/function_table.h"
 #include "consumerd/probe/probed_instruction.h"
@@ -291,7 +292,8 @@ TEST(FirstNop, IsPassedByWhereTheKernelMakesACallOfIt) {
 void expect_refused(const Assembled& assembled, std::size_t line, const std::string& loop) {
     const auto found = behind_first_nop(assembled, line);
     ASSERT_FALSE(found) << loop;
-    EXPECT_THAT(found.error().message(), HasSubstr("something seems to go round in a loop"));
+    EXPECT_THAT(found.error().message(),
+                HasSubstr("something seems to jump, or to make calls, to what is behind it"));
     EXPECT_THAT(found.error().message(),
                 HasSubstr(fmt::format("A probe at {:#x} is hit", assembled.address(line) + 5)));
 }
@@ -300,10 +302,10 @@ TEST(FirstNop, IsNotPassedByIntoALoop) {
     const std::string nop = std::string(nop_of_five) + "; 7: ";
     const std::string table =
         "jmp *(%rax); .pushsection .data.rel.ro,\"aw\"; .balign 8; .quad 0, 7b; .popsection";
-    for (const std::string loop :
-         {"decl (%rdi); jg 7b; ret", "decl (%rdi); jmp 7b", "jmp 7b", "loop 7b; ret", "loopne 7b; ret",
-          "jrcxz 7b; ret", ".fill 200,1,0x90; jmp 7b", ".fill 60000,1,0x90; jne 7b; ret",
-          ".fill 70000,1,0x90; jne 7b; ret", ".fill 1048568,1,0x90; jmp 7b", table.c_str()})
+    for (const std::string loop : {"decl (%rdi); jg 7b; ret", "decl (%rdi); jmp 7b", "jmp 7b", "loop 7b; ret",
+                                   "loopne 7b; ret", "jrcxz 7b; ret", ".fill 200,1,0x90; jmp 7b",
+                                   ".fill 60000,1,0x90; jne 7b; ret", ".fill 70000,1,0x90; jne 7b; ret",
+                                   "decl %edi; call 7b; ret", ".fill 1048568,1,0x90; jmp 7b", table.c_str()})
         expect_refused(Assembled({nop + loop}), 0, loop);
     for (const char* const none : {"jmp 8f; 8: ret", "nop; 8: decl (%rdi); jg 8b; ret", "je 8f; nop; 8: ret"})
         EXPECT_TRUE(behind_first_nop(Assembled({nop + none}), 0)) << none;
@@ -332,6 +334,26 @@ TEST(FirstNop, OfSeveralFunctionsIsLookedAtForEach) {
     EXPECT_TRUE(nops.behind(assembled.address(2)));
     EXPECT_EQ(behind(2), 0);
     EXPECT_FALSE(nops.behind(assembled.address(3))) << "back to the second of two nops";
+}
+
+TEST(FirstLoop, IsSeenWhereAFunctionJumpsToItsBegin) {
+    const Assembled assembled({"7: decl (%rdi); jg 7b; ret", "7: .fill 300,1,0x90; jne 7b; ret",
+                               "nop; 7: decl (%rdi); jg 7b; ret", "7: decl %edi; call 7b; ret",
+                               "movl (%rdi),%eax; rep stosb; ret", "rep movsb; ret", "repne scasb; ret",
+                               "rep stosq; ret", "rep stosw; ret", "tzcnt %rax,%rax; ret", "movsb; ret",
+                               "ret"});
+    const auto has_loop = [&](std::size_t line) {
+        return seems_to_begin_with_loop(assembled.elf(), assembled.address(line),
+                                        assembled.address(line + 1) - assembled.address(line));
+    };
+    for (const std::size_t line : {0, 1, 5, 6, 7, 8})
+        EXPECT_TRUE(has_loop(line)) << line;
+    for (const std::size_t line : {2, 3, 4, 9, 10})
+        EXPECT_FALSE(has_loop(line)) << line;
+    EXPECT_FALSE(seems_to_begin_with_loop(assembled.elf(), assembled.address(0), 2))
+        << "the jump is not its own";
+    EXPECT_FALSE(seems_to_begin_with_loop(assembled.elf(), assembled.address(0), 0));
+    EXPECT_FALSE(seems_to_begin_with_loop(assembled.elf(), std::uint64_t{1} << 40, 8)) << "nothing is there";
 }
 
 } // namespace

@@ -188,6 +188,8 @@ TEST_F(FunctionsTest, NoReturnOfWhatDoesNotReturnIsProbed) {
     std::ofstream(folder_ + "/jumps.c")
         << "#include <setjmp.h>\n#include <signal.h>\n#include <unistd.h>\njmp_buf to;\n"
            "int restore(int n) { return n + 1; }\nvoid __getcontext(void) {}\nvoid __start_context(void) {}\n"
+           "void __fentry__(void) {}\nvoid uw_init_context_2(void) {}\nint entry(int n) { return n; }\n"
+           "void jumped_to(void) __asm__(\"restore.cold\");\nvoid jumped_to(void) {}\n"
            "int main(int n, char** v) { signal(1, (void (*)(int))v); if (!vfork()) _exit(0);\n"
            "return setjmp(to) ? restore(n) : (longjmp(to, 1), 0); }\n";
     const std::string command = fmt::format("cd {} && cc -O0 -static jumps.c -o jumps", folder_);
@@ -203,13 +205,17 @@ TEST_F(FunctionsTest, NoReturnOfWhatDoesNotReturnIsProbed) {
         return names;
     };
     for (const char* const name : {"_start", "_setjmp", "__getcontext", "__start_context", "vfork", "__vfork",
-                                   "__longjmp", "__restore_rt"}) {
+                                   "__longjmp", "__restore_rt", "__fentry__", "uw_init_context_2"}) {
         EXPECT_THAT(places("uretprobe", name),
                     ElementsAre(HasSubstr("does not return as other functions do")))
             << name;
         EXPECT_THAT(places("uprobe", name), ElementsAre(std::string("uprobe_") + name));
     }
-    for (const char* const name : {"main", "restore"})
+    EXPECT_THAT(places("uretprobe", "restore.cold"),
+                ElementsAre(HasSubstr("a part of a function, which is jumped to")));
+    EXPECT_THAT(places("uretprobe!", "restore.cold"), ElementsAre(HasSubstr("a part of a function")));
+    EXPECT_THAT(places("uprobe", "restore.cold"), ElementsAre("uprobe_restore.cold"));
+    for (const char* const name : {"main", "restore", "entry"})
         EXPECT_THAT(places("uretprobe", name), ElementsAre(std::string("uretprobe_") + name));
     EXPECT_THAT(places("uretprobe", "*context*"), Not(Contains(EndsWith("context"))));
     EXPECT_THAT(places("uretprobe", "*st*r*"),

@@ -1,6 +1,8 @@
 package plumb.logging;
 
 import java.lang.StackWalker.StackFrame;
+import java.security.AccessController;
+import java.security.PrivilegedAction;
 import java.util.List;
 import java.util.logging.LogRecord;
 
@@ -11,10 +13,10 @@ import java.util.logging.LogRecord;
  */
 final class Caller {
     private static final Caller NOBODY = new Caller(null, null);
-    private static final StackWalker WALKER = StackWalker.getInstance(StackWalker.Option.RETAIN_CLASS_REFERENCE);
+    private static final StackWalker WALKER = privileged(() -> StackWalker.getInstance(StackWalker.Option.RETAIN_CLASS_REFERENCE));
     /** As the JDK reads it: names begin so of what is no caller either. */
     private static final List<String> LEFT_OUT =
-        List.of(System.getProperty("jdk.logger.packages", "").split(",")).stream().filter(each -> !each.isEmpty()).toList();
+        List.of(privileged(() -> System.getProperty("jdk.logger.packages", "")).split(",")).stream().filter(each -> !each.isEmpty()).toList();
 
     static {
         findFields(LogRecord.class);
@@ -25,6 +27,12 @@ final class Caller {
     private Caller(String className, String method) {
         this.className = className;
         this.method = method;
+    }
+
+    /** By plumb.jar's own right, as its library is loaded: who makes a handler need not have what this takes. */
+    @SuppressWarnings("removal")
+    private static <T> T privileged(PrivilegedAction<T> action) {
+        return AccessController.doPrivileged(action);
     }
 
     /** Behind LogEvents.load(). */
