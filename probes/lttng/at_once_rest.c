@@ -4,6 +4,7 @@
  * tracepoint (_LGPL_SOURCE).
  */
 #include "at_once.h"
+#include "large.h"
 #include "level.h"
 #include "reader.h"
 
@@ -43,20 +44,25 @@ __attribute__((cold, noinline)) static void emit_with_context(struct plumb_event
         plumb_emit_from(event, (uint32_t)__builtin_ctz(enabled), payload, bytes, entry);
 }
 
-/* What does not fit into the stack is put into a scratch buffer; if there is none, or a string lies in the probe function's
+/* What does not fit into the stack is put into a scratch buffer, which stays ours for as long as a string takes to come; if there is none, or a string lies in the probe function's
  * frame, it goes field by field. Where that is so once, it is so again. */
 __attribute__((cold, noinline)) static int record_large_values(struct traced_event* traced,
                                                                struct reader* reader, const char* values) {
-    unsigned char* const scratch = plumb_scratch_acquire();
-    unsigned char* const end =
-        scratch == NULL ? NULL : put_values(traced, values, scratch, scratch + LARGE_ROOM_BYTES);
+    struct ust_context frame; /* by which it is known whether this was left */
+    struct taken* const taken = large_take();
+    unsigned char *payload = NULL, *end = NULL;
+    if (taken != NULL) {
+        large_begin(taken, &frame, (uintptr_t)__builtin_dwarf_cfa());
+        payload = large_payload(taken);
+        end = put_values(traced, values, payload, payload + LARGE_ROOM_BYTES);
+    }
     if (end != NULL) {
         memset(end, 0, 8);
-        plumb_emit_large(&traced->event, scratch, (uint32_t)(end - scratch), 0);
-    } else if (scratch != NULL) {
+        plumb_emit_large(&traced->event, payload, (uint32_t)(end - payload), 0);
+    } else if (taken != NULL) {
         __atomic_store_n(&traced->common.has_filter, 0, __ATOMIC_RELAXED);
     }
-    if (scratch != NULL) plumb_scratch_release(scratch);
+    if (taken != NULL) large_give_back(taken);
     forget_level(reader, (uintptr_t)values);
     return end == NULL ? UST_FILTER_ACCEPTS : UST_FILTER_REJECTS;
 }
