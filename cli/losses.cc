@@ -29,10 +29,10 @@ constexpr std::pair<const char*, const char*> advice_for[] = {
     {"too_large", "longer than 65,528 bytes, or than a quarter of a sub-buffer: where sub-buffers are "
                   "smaller than 256K, a larger "
                   "--subbuf-size helps"},
-    {"contended", "no ring was free (without restartable sequences, or of --buffers global), or no buffer "
-                  "for large events, or no memory or stack to put one together (Java), or tracepoints were "
-                  "too deep in each "
-                  "other (LTTng-UST)"},
+    {"contended",
+     "no ring was free (without restartable sequences, or of --buffers global), or no buffer "
+     "for large events, or no memory or stack to put one together, or a message that could not be "
+     "made (Java, Python), or tracepoints were too deep in each other (LTTng-UST)"},
     {"held",
      "of a program with a seccomp filter: of its new threads, what it could not wait for, and large ones "
      "that it had no buffer for; --seccomp records "

@@ -232,18 +232,31 @@ Result<UserDirectory> UserDirectory::open_existing_at(const std::string& path, u
 /* Now: a later lack of it would be a SIGBUS in the application. */
 Status UserDirectory::reserve(const FileDescriptor& file, const std::string& name, std::uint64_t bytes,
                               Hole hole) const {
-    struct statvfs room {};
-    const bool is_room_known = ::fstatvfs(fd_.get(), &room) == 0 && room.f_blocks != 0;
-    const std::uint64_t available = room_of_file_system(room);
-    int number = is_room_known && available < bytes ? ENOSPC : 0;
-    if (number == 0) number = allocate(file, 0, hole.begin == hole.end ? bytes : hole.begin);
-    if (number == 0 && hole.begin != hole.end) number = allocate(file, hole.end, bytes);
+    std::uint64_t available = 0;
+    bool is_room_known = false;
+    const auto try_it = [&] {
+        struct statvfs room {};
+        is_room_known = ::fstatvfs(fd_.get(), &room) == 0 && room.f_blocks != 0;
+        available = room_of_file_system(room);
+        if (is_room_known && available < bytes) return ENOSPC;
+        const int number = allocate(file, 0, hole.begin == hole.end ? bytes : hole.begin);
+        return number == 0 && hole.begin != hole.end ? allocate(file, hole.end, bytes) : number;
+    };
+    int number = try_it();
+    const bool seemed_enough = available >= bytes;
+    /* Of several who begin at once each may take what the others would need, and all of them give it back: not all at the same time. */
+    constexpr int tries = 6, pause_us = 20'000;
+    for (int i = 1; i < tries && number == ENOSPC && seemed_enough; i++) {
+        ::usleep(static_cast<useconds_t>(pause_us * i * (1 + ::getpid() % tries) / tries));
+        number = try_it();
+    }
     if (number == 0) return ok();
     if ((number == ENOSPC || number == ENOMEM) && is_room_known) {
         const bool is_channel = name != PLUMB_STATE_FILE;
-        return Error(
-                   "Too little shared memory for {}: {} ({} bytes) are needed, {} ({} bytes) are available.",
-                   path_of_file(name), in_mib(bytes), bytes, in_mib(available), available)
+        return Error("Too little shared memory for {}: {} ({} bytes) are needed, {} ({} bytes) are "
+                     "available{}.",
+                     path_of_file(name), in_mib(bytes), bytes, in_mib(available), available,
+                     available < bytes ? "" : ", of which others are just taking some")
             .hint("{} {}.{}",
                   is_channel ? "Use fewer or smaller sub-buffers (--subbuf-count, --subbuf-size), remove"
                              : "Remove",

@@ -76,7 +76,7 @@ def _level(value):
     """As the event has it. A record may be made of anything, and what is no number is no level."""
     try:
         return int(min(max(value, -2**31), 2**31 - 1))
-    except (TypeError, ValueError):
+    except (ArithmeticError, TypeError, ValueError):
         return 0
 
 

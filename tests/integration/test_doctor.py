@@ -106,6 +106,15 @@ def check_advice():
             failures.append(f"advice with {size}: {done.stderr}")
 
 
+def check_room_for_one_of_several():
+    """Who begins together with others does not give up since all of them take what is there."""
+    several = (f"mount -t tmpfs -o size=480m tmpfs /dev/shm\nfor i in 1 2 3 4 5 6 7 8; do {PLUMB} record -q -e a:b --duration 500ms "
+               "--subbuf-size 4M --subbuf-count 16 -o /mnt/$i & done\nwait")
+    done = in_namespace("mount -t tmpfs tmpfs /mnt\n" + several)
+    if done.stderr.count("Too little shared memory") == 8:
+        failures.append(f"none of several recorders: {done.stderr}")
+
+
 def check_directory():
     expect("open to others", f"{SHM}; mkdir {DIRECTORY}; chmod 755 {DIRECTORY}", "user-directory", "missing", 1, "0755",
            "chmod 700")
@@ -204,6 +213,7 @@ def main():
     check_tracefs()
     check_busy_tracefs()
     check_advice()
+    check_room_for_one_of_several()
     check_state()
     check_left_behind()
     check_small_stack()
