@@ -80,6 +80,17 @@ class Compile(unittest.TestCase):
                 done = self.run_compiler(compiler, language, text, "-Werror", "-c", "-o", self.path("x.o"))
                 self.assertEqual(done.stderr, "")
 
+    def test_events_beside_those_of_a_namespace_that_is_used(self):
+        text = "#include <plumb/tracepoint.h>\nnamespace shop { PLUMB_EVENT(shop, order, (u32, id)) }\nusing namespace shop;\n" \
+               "PLUMB_EVENT(depot, sent, (u32, id))\n" \
+               "int main() { plumb_trace(shop, order, 1u); plumb_trace(depot, sent, 2u); return 0; }\n"
+        for compiler, language in COMPILERS:
+            if language == "c":
+                continue
+            with self.subTest(compiler):
+                done = self.run_compiler(compiler, language, text, "-Werror", "-c", "-o", self.path("x.o"))
+                self.assertEqual(done.stderr, "")
+
     def test_the_oldest_standards(self):
         text = "#include <string>\n" + HEADER + """int main() {
             std::string who;

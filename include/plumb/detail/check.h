@@ -184,13 +184,16 @@ constexpr bool is_in_unnamed_namespace() {
     static_assert(::plumb::detail::is_name(provider) && ::plumb::detail::is_name(name), \
                   PLUMB_NAME_SENTENCE_(provider, name));                                \
     static_assert(__builtin_FUNCTION()[0] == '\0', PLUMB_PLACE_SENTENCE_(provider, name));
-#define PLUMB_CHECK_EVENT_(id, provider, name)                                      \
-    extern const char plumb_defined_##id[];                                         \
-    static_assert(::std::is_same_v<decltype(plumb_defined_##id), const char[]>,     \
-                  PLUMB_TWICE_SENTENCE_(provider, name));                           \
-    extern const char plumb_defined_##id[2];                                        \
-    struct plumb_place_of_##id;                                                     \
-    static_assert(!::plumb::detail::is_in_unnamed_namespace<plumb_place_of_##id>(), \
+/* Numbered, so that those of a namespace that is used do not come in between. */
+#define PLUMB_CHECK_EVENT_(id, provider, name) PLUMB_CHECK_EVENT2_(id, provider, name, __COUNTER__)
+#define PLUMB_CHECK_EVENT2_(id, provider, name, number) PLUMB_CHECK_EVENT3_(id, provider, name, number)
+#define PLUMB_CHECK_EVENT3_(id, provider, name, number)                              \
+    extern const char plumb_defined_##id[];                                          \
+    static_assert(::std::is_same_v<decltype(plumb_defined_##id), const char[]>,      \
+                  PLUMB_TWICE_SENTENCE_(provider, name));                            \
+    extern const char plumb_defined_##id[2];                                         \
+    struct plumb_place_##number;                                                     \
+    static_assert(!::plumb::detail::is_in_unnamed_namespace<plumb_place_##number>(), \
                   PLUMB_UNNAMED_SENTENCE_(provider, name));
 
 /* An event that could not be defined: what traces it compiles. */
