@@ -6,7 +6,9 @@
 #define PLUMB_BASE_TRACE_FOLDERS_H
 
 #include <cstddef>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace plumb {
 
@@ -74,6 +76,9 @@ inline bool is_aside_folder(std::string_view name) {
 
 /* Beside the chunks of a session that is kept: how far they are whole, while they are written. */
 inline constexpr const char* journal_name = ".plumb-journal";
+
+/* Those that are there a moment later, too: a recorder that keeps so many chunks may be removing them just now. */
+std::vector<std::string> folders_that_stay(std::vector<std::string> folders);
 
 } // namespace plumb
 

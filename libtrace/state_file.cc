@@ -225,14 +225,25 @@ void copy_rules(const plumb_rule_set& set, const plumb_query_request& asked, plu
 
 } // namespace
 
-int open_state() {
-    const uint32_t user_id = sys::effective_user_id();
+static int open_state_of(uint32_t user_id) {
     const OpenFile file = [user_id] {
         const OpenFile directory = open_directory(user_id, runtime.directory_keeper);
         return directory.number() < 0 ? OpenFile::failed(directory.number())
                                       : open_state_file(directory.number());
     }();
     return file.number() < 0 ? file.number() : map_state(file.number(), user_id);
+}
+
+// Of what plumb.ko has, other users may have taken all; who records looks into /dev/shm, too.
+int open_state() {
+    const uint32_t user_id = sys::effective_user_id();
+    const DirectoryKeeper asked_for = runtime.directory_keeper;
+    const int error = open_state_of(user_id);
+    if (error != -ENOSPC || runtime.directory_keeper != DirectoryKeeper::module) return error;
+    runtime.directory_keeper = DirectoryKeeper::shared_memory;
+    if (open_state_of(user_id) == 0) return 0;
+    runtime.directory_keeper = asked_for;
+    return error;
 }
 
 // Where that is not known, no time of the machine's is as late: nobody takes the process for one that is gone.

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <exception>
 #include <filesystem>
 #include <system_error>
@@ -106,16 +105,6 @@ Result<FoundTraces> find_traces(const std::string& path) {
     return found;
 }
 
-/* A recorder that keeps so many chunks may be removing these just now. */
-void wait_for_removal(std::vector<std::string>& folders) {
-    constexpr int looks = 5;
-    constexpr std::chrono::milliseconds pause(10);
-    for (int i = 0; i < looks && !folders.empty(); i++) {
-        std::this_thread::sleep_for(pause);
-        std::erase_if(folders, [](const std::string& folder) { return ::access(folder.c_str(), F_OK) != 0; });
-    }
-}
-
 Result<FileDescriptor> open_file(const std::string& path, struct stat& status) {
     FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (!file.is_open()) return Error::from_errno(errno, "Could not open {}", path);
@@ -158,8 +147,7 @@ Result<TraceReader> TraceReader::open_once(const std::string& path) {
     TraceReader reader;
     reader.aside_ = std::move(found->aside);
     reader.closed_ = std::move(found->closed);
-    reader.bare_ = std::move(found->bare);
-    wait_for_removal(reader.bare_);
+    reader.bare_ = folders_that_stay(std::move(found->bare));
     for (const std::string& folder : found->folders)
         if (Status added = reader.add_folder(folder); !added) return added.error();
     if (Status prepared = reader.prepare(); !prepared) return prepared.error();

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -67,8 +68,9 @@ struct text {
     char buffer[TEXT_BYTES];
 };
 
-/* What the format says; a text that can not be had is empty. */
-__attribute__((format(printf, 2, 0))) static void begin_text(struct text* text, const char* format,
+/* What the format says. False: it can not be followed, and there is no event, as LTTng has none. A long text is put together twice, since
+ * memory from malloc() is taken for long ones alone: short ones are traced in handlers, too. */
+__attribute__((format(printf, 2, 0))) static bool begin_text(struct text* text, const char* format,
                                                              va_list arguments) {
     va_list again;
     va_copy(again, arguments);
@@ -76,13 +78,19 @@ __attribute__((format(printf, 2, 0))) static void begin_text(struct text* text, 
     text->at = text->buffer;
     text->bytes = bytes > 0 ? (size_t)bytes : 0;
     if (text->bytes >= sizeof(text->buffer)) {
-        char* const large = malloc(text->bytes + 1);
-        if (large != NULL && vsnprintf(large, text->bytes + 1, format, again) >= 0)
+        const size_t room = text->bytes + 1;
+        char* const large = malloc(room);
+        const int second = large != NULL ? vsnprintf(large, room, format, again) : -1;
+        if (second >= 0) {
             text->at = large;
-        else
-            free(large), text->bytes = sizeof(text->buffer) - 1;
+            text->bytes = (size_t)second < room ? (size_t)second : room - 1;
+        } else {
+            free(large);
+            text->bytes = sizeof(text->buffer) - 1;
+        }
     }
     va_end(again);
+    return bytes >= 0;
 }
 
 static void end_text(struct text* text) {
@@ -96,8 +104,7 @@ UST_EXPORT void lttng_ust__tracef(const char* format, ...) __attribute__((format
 void lttng_ust__vtracef(const char* format, va_list arguments) {
     const int error = errno;
     struct text text;
-    begin_text(&text, format, arguments);
-    plumb_trace(lttng_ust_tracef, event, text.at, text.bytes);
+    if (begin_text(&text, format, arguments)) plumb_trace(lttng_ust_tracef, event, text.at, text.bytes);
     end_text(&text);
     errno = error;
 }
@@ -120,9 +127,9 @@ void lttng_ust__tracef(const char* format, ...) {
         const char* file, int line, const char* function, const char* format, va_list arguments) {           \
         const int error = errno;                                                                             \
         struct text text;                                                                                    \
-        begin_text(&text, format, arguments);                                                                \
-        plumb_trace(lttng_ust_tracelog, LTTNG_UST_TRACEPOINT_LOGLEVEL_##level, line, file, function,         \
-                    text.at, text.bytes);                                                                    \
+        if (begin_text(&text, format, arguments))                                                            \
+            plumb_trace(lttng_ust_tracelog, LTTNG_UST_TRACEPOINT_LOGLEVEL_##level, line, file, function,     \
+                        text.at, text.bytes);                                                                \
         end_text(&text);                                                                                     \
         errno = error;                                                                                       \
     }                                                                                                        \
