@@ -124,8 +124,8 @@ std::uint64_t untold_losses(const DeadChannel& dead) {
         }
     }
     for (const std::uint64_t refused : dead.header.refused)
-        sum = sum_of_losses(sum, refused);
-    return sum_of_losses(sum, dead.header.left_off);
+        sum = sum_of_losses(sum, growth(0, refused));
+    return sum_of_losses(sum, growth(0, dead.header.left_off));
 }
 
 void punch(const DeadChannel& dead, std::uint64_t begin, std::uint64_t end) {

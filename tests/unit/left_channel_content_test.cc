@@ -192,8 +192,10 @@ TEST_F(LeftContent, has_the_losses_that_nobody_told) {
                   content.header.left_off = 10000;
               }),
               11111u);
-    /* A counter that went back is damaged, which is a loss. */
+    /* A counter that went back, or that no time allows, is damaged, which is a loss. */
     EXPECT_EQ(losses([](Content& content) { content.ring[0].told[0] = 1; }), 1u);
+    EXPECT_EQ(losses([](Content& content) { content.header.refused[0] = ~std::uint64_t{0}; }), 1u);
+    EXPECT_EQ(losses([](Content& content) { content.header.left_off = std::uint64_t{1} << 63; }), 1u);
 }
 
 TEST_F(LeftContent, is_kept_for_any_of_it_and_removed_for_none) {
