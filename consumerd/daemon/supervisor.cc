@@ -98,6 +98,7 @@ Status Supervisor::open() {
     ::signal(SIGCHLD, SIG_DFL);
     ::signal(SIGPIPE, SIG_IGN);
     ::signal(SIGHUP, SIG_IGN);
+    ::signal(SIGXFSZ, SIG_IGN); /* a file limit is an error of write(), and told */
     find_sessions();
     return ok();
 }

@@ -179,7 +179,8 @@ int run_worker(const std::string& session, int report) {
     /* Not as /proc/self/exe, by which it was started, is called. */
     ::prctl(PR_SET_NAME, "plumb-consumerd", 0, 0, 0);
     const FileDescriptor signals = signals_for_us();
-    for (const int ignored : {SIGINT, SIGHUP, SIGPIPE})
+    /* The last one: a file limit is an error of write(), and told. */
+    for (const int ignored : {SIGINT, SIGHUP, SIGPIPE, SIGXFSZ})
         ::signal(ignored, SIG_IGN);
     ::signal(SIGCHLD, SIG_DFL);
     Status opened = prepare_descriptors_of_worker();

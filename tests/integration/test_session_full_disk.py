@@ -5,6 +5,7 @@
 the worker too, and those behind it are whole."""
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -88,6 +89,19 @@ class FullDisk(DisturbedSessionTest):
         self.assertFalse(summary["complete"], summary)
         self.assertIn("as on a full disk", summary["write_error"])
         self.assertRegex(" ".join(self.status("full")["problems"]), r"[\d,]+ events of chunk-00000001-.* are missing")
+
+    def test_a_file_limit_is_told_as_a_full_disk_is(self):
+        self.begin("limited")
+        self.addCleanup(plumb, "destroy", "--all", status=None)
+        worker = self.status("limited")["worker_pid"]
+        resource.prlimit(worker, resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+        subprocess.run([self.program, "400000"], check=True, timeout=60)
+        self.until(lambda: "File too large" in " ".join(self.status("limited").get("problems", [])), "status says nothing of it")
+        self.assertEqual(self.status("limited")["worker_pid"], worker)
+        plumb("destroy", "limited", status=None)
+        [summary] = [json.loads(path.read_text()) for path in self.trace.glob("*/summary.json")]
+        self.assertGreater(summary["events_lost_by_cause"].get("not_written", 0), 0, summary)
+        self.assertEqual(summary["events"] + summary["events_lost"], 400000, summary)
 
     @staticmethod
     def sum_up(path):
