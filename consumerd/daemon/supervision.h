@@ -60,6 +60,7 @@ private:
     void gather(std::uint64_t connection, const std::string& text);
     void pass_on(WorkerProcess& worker, std::uint64_t connection, const std::string& text, bool is_status,
                  std::uint64_t gathering);
+    bool has_description(const std::string& session) const;
     void take_answers(const std::vector<pollfd>& polled);
     void forget_given_up();
     void answered(PassedOn& passed, Json answer);

@@ -113,6 +113,11 @@ void Supervisor::answered(PassedOn& passed, Json answer) {
     gatherings_.erase(found);
 }
 
+bool Supervisor::has_description(const std::string& session) const {
+    const std::vector<std::string> names = folder_.session_names();
+    return std::binary_search(names.begin(), names.end(), session);
+}
+
 void Supervisor::take_answers(const std::vector<pollfd>& polled) {
     const std::uint64_t now_ns = read_clock(PLUMB_CLOCK_MONOTONIC);
     for (auto each = passed_on_.begin(); each != passed_on_.end();) {
@@ -137,6 +142,8 @@ void Supervisor::take_answers(const std::vector<pollfd>& polled) {
         if (text && *text) {
             auto parsed = parse_message(**text);
             answer = parsed ? std::move(*parsed) : bad_answer(parsed.error());
+        } else if (is_gone && !has_description(passed.session)) {
+            answer = bad_answer(Error("Session {} was destroyed.", passed.session).as(ENOENT));
         } else if (!text || !is_there) {
             answer =
                 bad_answer(Error("The worker of session {} ended before it answered.", passed.session)

@@ -17,8 +17,8 @@ from pathlib import Path
 
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
 sys.path.insert(0, str(SOURCE / "tests/support"))
-from control_socket import FOLDER  # noqa: E402
-from sessions import plumb  # noqa: E402
+from control_socket import FOLDER, connect, framed, receive  # noqa: E402
+from sessions import PLUMB, plumb  # noqa: E402
 from traced_program import TracedProgramTest  # noqa: E402
 
 PROGRAM = r"""
@@ -88,6 +88,21 @@ class Tampering(TracedProgramTest):
         self.trace_events(1000)
         plumb("destroy", "upset")
         self.assertEqual([(each["complete"], each["events"]) for each in self.summaries()], [(True, 1000)])
+
+    def test_who_asks_while_it_is_destroyed_is_told_that_it_is(self):
+        self.begin()
+        with contextlib.ExitStack() as asked:
+            with self.locked_state():
+                destroyer = subprocess.Popen([PLUMB, "destroy", "upset"], stdout=subprocess.DEVNULL)
+                self.until(lambda: json.loads((FOLDER / "sessions/upset.json").read_text()).get("ending"), "begun")
+                late = {command: asked.enter_context(connect()) for command in ("rotate", "destroy")}
+                for command, connection in late.items():
+                    connection.sendall(framed(json.dumps({"command": command, "session": "upset"}).encode()))
+                time.sleep(0.3)  # it waits for the worker now
+            self.assertEqual(destroyer.wait(timeout=60), 0)
+            self.assertIn("Session upset was destroyed.", receive(late["rotate"])["error"])
+            answer = receive(late["destroy"])
+            self.assertTrue(answer["ok"] or "was destroyed" in answer["error"], answer)
 
     def test_a_session_that_another_program_has_removed_can_be_destroyed(self):
         self.begin()
