@@ -81,6 +81,14 @@ Status DaemonFolder::write(const std::string& session, std::string_view content)
     return replace_file_in(sessions_.fd(), name, content, sessions_.path_of_file(name));
 }
 
+bool DaemonFolder::is_cut_off() const {
+    struct stat own {};
+    struct stat found {};
+    if (::fstat(sessions_.fd(), &own) != 0) return false;
+    if (::lstat(sessions_.path().c_str(), &found) != 0) return errno == ENOENT || errno == ENOTDIR;
+    return found.st_ino != own.st_ino || found.st_dev != own.st_dev;
+}
+
 void DaemonFolder::remove(const std::string& session) const {
     for (const std::string& file : {description_file(session), socket_file(session), lock_file(session),
                                     kernel_pages_file(session), waiting_chunks_file(session)})

@@ -34,6 +34,9 @@ public:
     const UserDirectory& top() const { return top_; }
     const UserDirectory& sessions() const { return sessions_; }
 
+    /* Whether it is not where clients look any more: it was removed, as systemd-logind does at a user's last logout, or replaced. */
+    bool is_cut_off() const;
+
     /* Of all sessions that have a description, sorted. */
     std::vector<std::string> session_names() const;
     static std::string description_file(const std::string& session) { return session + ".json"; }

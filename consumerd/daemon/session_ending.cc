@@ -71,7 +71,7 @@ Result<Json> SessionRecording::end() {
     if (Status stored = store(); !stored) return go_on(stored.error());
     auto report = session_->close();
     /* A session that another program has removed can not be gone on with: nobody could ever end it. */
-    if (!report && report.error().number() == ENOENT) {
+    if (!report && (report.error().number() == ENOENT || is_cut_off_)) {
         problems_.push_back(report.error().message());
         report = Report();
     }
@@ -119,6 +119,20 @@ Result<Json> SessionRecording::end() {
     is_gone_ = true;
     folder_.remove(description_.name);
     return answer;
+}
+
+void SessionRecording::end_cut_off() {
+    is_cut_off_ = true;
+    const Error why =
+        Error(
+            "{} was removed or replaced while the session recorded, so that nobody could reach it any more: "
+            "it was ended, and what programs traced behind that is missing.",
+            folder_.sessions().path())
+            .hint("systemd-logind removes it at a user's last logout (RemoveIPC=yes), unless `loginctl "
+                  "enable-linger` was run for that user.");
+    tell(why.message());
+    chunk_problems_.push_back(why);
+    if (const auto ended = end(); !ended) log_(ended.error().message());
 }
 
 /* What nobody reads any more of the session that had this cookie. */

@@ -85,6 +85,7 @@ QuiescenceOptions SessionRecording::quiescence() const {
 }
 
 Status SessionRecording::store() const {
+    if (is_cut_off_) return ok();
     return folder_.write(description_.name, description_as_json(description_, true).dump(2) + "\n");
 }
 

@@ -68,6 +68,8 @@ public:
     Json status() const;
     /* Nothing is left but the trace. */
     Result<Json> end();
+    /* The same where nobody could ask for it any more, since the daemon's folder was taken away: it is told in what is written. */
+    void end_cut_off();
     /* Goes, and leaves everything to the next worker. */
     void leave();
 
@@ -240,6 +242,7 @@ private:
     bool has_failed_to_rotate_ = false;
     bool must_store_again_ = false; /* the file says what was taken back */
     bool is_gone_ = false;
+    bool is_cut_off_ = false; /* there is nowhere to store anything for who comes next, nor anybody */
     std::vector<Unreachable> unreachable_; /* at the last change */
     std::vector<std::string> problems_;    /* the last ones */
     /* For the rate: how many events there were, and when. */

@@ -77,6 +77,8 @@ private:
     void reap();
     int timeout_ms() const;
     bool is_idle();
+    bool is_cut_off();
+    Error why_cut_off() const;
 
     DaemonFolder folder_;
     FileDescriptor lock_, end_;

@@ -145,6 +145,7 @@ Status Supervisor::carry_out(std::uint64_t connection, const std::string& text) 
         server_->answer(connection, good_answer({{"version", PLUMB_VERSION}, {"pid", ::getpid()}}));
         return ok();
     }
+    if (folder_.is_cut_off()) return why_cut_off();
     forget_destroyed();
     if (*command == "create") return create(connection, *request);
     const auto session = text_in(*request, "session", "");
@@ -284,6 +285,31 @@ bool Supervisor::is_idle() {
     return false;
 }
 
+Error Supervisor::why_cut_off() const {
+    return Error(
+               "{} was removed or replaced: the sessions that were there end, and plumb-consumerd with them.",
+               folder_.top().path())
+        .hint("`plumb create` begins anew.")
+        .as(ENOENT);
+}
+
+/* Whoever asks looks elsewhere. Workers that run see that as well, and end their sessions, which wakes us: no clock of ours has to. None
+ * is started any more: it would be one of whatever stands there now. True: all have ended. */
+bool Supervisor::is_cut_off() {
+    if (!folder_.is_cut_off()) return false;
+    for (auto each = workers_.begin(); each != workers_.end();) {
+        WorkerProcess& worker = each->second;
+        if (worker.is_running() || worker.is_beginning()) {
+            ++each;
+            continue;
+        }
+        if (worker.destroyer) server_->answer(*worker.destroyer, bad_answer(why_cut_off()));
+        refuse_waiting(worker, why_cut_off());
+        each = workers_.erase(each);
+    }
+    return workers_.empty();
+}
+
 void Supervisor::reap() {
     int status = 0;
     for (pid_t ended; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;)
@@ -293,7 +319,7 @@ void Supervisor::reap() {
 
 void Supervisor::run() {
     std::vector<pollfd> polled;
-    while (!is_idle()) {
+    while (!is_idle() && !is_cut_off()) {
         polled.assign(1, {end_.get(), POLLIN, 0});
         server_->add_to(polled);
         for (const auto& [name, worker] : workers_)
@@ -309,6 +335,7 @@ void Supervisor::run() {
         server_->serve(polled);
         forget_given_up();
     }
+    server_->flush();
 }
 
 Status run_supervisor() {

@@ -143,7 +143,9 @@ void Supervisor::take_answers(const std::vector<pollfd>& polled) {
             auto parsed = parse_message(**text);
             answer = parsed ? std::move(*parsed) : bad_answer(parsed.error());
         } else if (is_gone && !has_description(passed.session)) {
-            answer = bad_answer(Error("Session {} was destroyed.", passed.session).as(ENOENT));
+            answer = bad_answer(folder_.is_cut_off()
+                                    ? why_cut_off()
+                                    : Error("Session {} was destroyed.", passed.session).as(ENOENT));
         } else if (!text || !is_there) {
             answer =
                 bad_answer(Error("The worker of session {} ended before it answered.", passed.session)

@@ -46,6 +46,7 @@ public:
 
 private:
     bool take_signals(const FileDescriptor& signals);
+    bool ends_cut_off();
     void serve(std::uint64_t connection, const std::string& text);
     Result<Json> carry_out(const Json& request);
     void log(const std::string& line) const { log_line(session_, line); }
@@ -153,9 +154,17 @@ bool Worker::take_signals(const FileDescriptor& signals) {
     return true;
 }
 
+/* What nobody can reach would record for ever, and hold its memory. */
+bool Worker::ends_cut_off() {
+    if (is_over_ || !folder_.is_cut_off()) return false;
+    recording_->end_cut_off();
+    is_over_ = true;
+    return true;
+}
+
 void Worker::run(const FileDescriptor& signals) {
     std::vector<pollfd> polled;
-    while (!is_over_) {
+    while (!is_over_ && !ends_cut_off()) {
         std::uint64_t wait_ns = recording_->look();
         if (const std::uint64_t deadline_ns = server_->deadline_ns(); deadline_ns != 0) {
             const std::uint64_t now_ns = read_clock(PLUMB_CLOCK_MONOTONIC);
@@ -165,7 +174,7 @@ void Worker::run(const FileDescriptor& signals) {
         server_->add_to(polled);
         if (::poll(polled.data(), polled.size(), static_cast<int>(wait_ns / 1'000'000 + 1)) < 0) continue;
         if (polled[0].revents != 0 && !take_signals(signals)) {
-            recording_->leave();
+            if (!ends_cut_off()) recording_->leave(); /* to nobody, if it is */
             return;
         }
         server_->serve(polled);
