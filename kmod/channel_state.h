@@ -28,6 +28,8 @@ struct plumb_ring {
 	u8 *filtering;                      /* as many; NULL: no event has a filter */
 };
 
+#define PLUMB_RECORDER_IS_NOBODY ((pid_t)-1)
+
 struct plumb_kernel_channel_state {
 	struct plumb_channel_header *header; /* shared, and mapped with all behind it */
 	struct page **pages;
@@ -37,7 +39,7 @@ struct plumb_kernel_channel_state {
 	u32 subbuf_bytes;
 	u64 ring_bytes;
 	u32 record_limit;
-	pid_t recorder;
+	pid_t recorder; /* a process, whose own doings are left out; PLUMB_RECORDER_IS_NOBODY: it has closed its descriptor */
 	bool is_open;
 	const unsigned long *followed; /* NULL: everybody */
 	enum plumb_ring_mode mode;

@@ -154,7 +154,7 @@ static nokprobe_inline bool is_of_thread(bool is_probe)
 /* Each call by which what was recorded is written would be one more event to write. */
 static nokprobe_inline bool is_of_recorder(const struct plumb_kernel_channel_state *channel, bool is_probe)
 {
-	return current->tgid == channel->recorder && is_of_thread(is_probe);
+	return current->tgid == READ_ONCE(channel->recorder) && is_of_thread(is_probe);
 }
 
 static nokprobe_inline bool is_followed(const unsigned long *followed, pid_t thread)

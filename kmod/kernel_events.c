@@ -398,12 +398,23 @@ static int recording_closed(struct inode *inode, struct file *file)
 	return 0;
 }
 
+/* Of a recorder that ends a child may keep the descriptor, and then the recorder's number may be another process's. */
+static int recording_flushed(struct file *file, fl_owner_t owner)
+{
+	struct plumb_kernel_channel_state *channel = channel_of(file->private_data);
+
+	if (channel && READ_ONCE(channel->recorder) == current->tgid)
+		WRITE_ONCE(channel->recorder, PLUMB_RECORDER_IS_NOBODY);
+	return 0;
+}
+
 static const struct file_operations recording_operations = {
 	.owner = THIS_MODULE,
 	.unlocked_ioctl = recording_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
 	.read = recording_read,
 	.poll = recording_poll,
+	.flush = recording_flushed,
 	.release = recording_closed,
 	.llseek = noop_llseek,
 };

@@ -115,11 +115,15 @@ static int switch_on(struct probe *probe)
 
 	if (!probe->is_return) {
 		probe->at.kp.pre_handler = entered;
+		/* Where it stands is known once it is registered; until then it is not to be hit. */
+		probe->at.kp.flags = KPROBE_FLAG_DISABLED;
 		error = register_kprobe(&probe->at.kp);
-		if (error || is_in_its_function(&probe->at.kp))
+		if (error)
 			return error;
-		unregister_kprobe(&probe->at.kp);
-		return -EILSEQ;
+		error = is_in_its_function(&probe->at.kp) ? enable_kprobe(&probe->at.kp) : -EILSEQ;
+		if (error)
+			unregister_kprobe(&probe->at.kp);
+		return error;
 	}
 	probe->at.handler = returned;
 	probe->at.maxactive = RETURNS_MAX;
