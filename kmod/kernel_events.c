@@ -26,6 +26,7 @@
 #include <plumb/abi/module.h>
 #include <plumb/abi/record.h>
 
+#include "channel_state.h"
 #include "filter.h"
 #include "followed.h"
 #include "kernel_channel.h"
