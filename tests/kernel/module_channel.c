@@ -289,6 +289,27 @@ static void check_signals(void) {
     close(events);
 }
 
+/* It may have ended by then, with a child that keeps the descriptor, and its number may be another process's. */
+static void check_recorder_that_closes(void) {
+    const struct plumb_channel_header header = good_header();
+    const int events = open_kernel_events(), file = make_file(&header, channel_bytes);
+    unsigned char* const channel = mmap(NULL, channel_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    expect(give(events, file) == 0 &&
+               turn(events, PLUMB_KERNEL_ENABLE, index_of(events, "sys_enter"), 9) == 0 &&
+               follow(events, getpid(), 0) == 0 && tell(events, PLUMB_KERNEL_BEGIN) == 0,
+           way, "a recording of its recorder");
+    for (int i = 0; i < 50; i++)
+        getppid();
+    expect(records_of(channel, 9) == 0, way, "its recorder is left out");
+    close(dup(events));
+    for (int i = 0; i < 50; i++)
+        getppid();
+    expect(records_of(channel, 9) >= 50, way, "who has closed its descriptor is a process as others");
+    munmap(channel, channel_bytes);
+    close(file);
+    close(events);
+}
+
 void check_kernel_events(void) {
     const int events = open_kernel_events();
     expect(events >= 0, way, "a descriptor");
@@ -330,6 +351,7 @@ void check_kernel_events(void) {
     waitpid(child, &status, 0);
     expect(status == 0, way, "a user who may not");
     check_signals();
+    check_recorder_that_closes();
 }
 
 /* ---- anything at any moment ---- */
