@@ -406,6 +406,49 @@ class JavaLogging(LoggedJava):
         (event,) = [event for event in babeltrace.events(self.trace) if event.name == "java:info"]
         self.assertEqual([event.fields[name] for name in ("message", "class_name", "method")], ["sold", "Guarded", "main"])
 
+    def run_small(self, text, record):
+        """A program of one class, Small: what it prints, recorded or not, with a handler of ours."""
+        (self.folder / "Small.java").write_text("import java.util.*; import java.util.logging.*; import java.text.*;\n" + text)
+        subprocess.run(["javac", "-cp", JAR, "-d", self.folder, self.folder / "Small.java"], check=True)
+        recorder = [PLUMB, "record", "-q", "-o", self.trace, "-e", "java:*", "--"] if record else []
+        done = subprocess.run([*recorder, "java", "-cp", f"{JAR}:{self.folder}", "Small"], capture_output=True, text=True, timeout=100,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_a_handler_looks_at_no_property_that_the_program_sets_later(self):
+        program = """
+            public class Small {
+                static { Logger.getLogger("shop").addHandler(%s); }
+                public static void main(String[] words) {
+                    System.setProperty("user.timezone", "Asia/Tokyo");
+                    System.setProperty("java.locale.providers", "COMPAT");
+                    Logger.getLogger("shop").config("sold");
+                    System.out.println(new Date(0));
+                    System.out.println(DateFormat.getDateTimeInstance(DateFormat.FULL, DateFormat.FULL, Locale.GERMANY).format(new Date(0)));
+                }
+            }"""
+        without = self.run_small(program % "new ConsoleHandler()", False)
+        self.assertIn("JST", without)
+        self.assertEqual(self.run_small(program % "new plumb.logging.PlumbHandler()", False), without)
+
+    def test_what_is_no_error_either_does_not_reach_the_program(self):
+        program = """
+            public class Small {
+                static class Control extends Throwable {}
+                @SuppressWarnings("unchecked") static <T extends Throwable> void throwAny(Throwable any) throws T { throw (T) any; }
+                public String toString() { Small.<RuntimeException>throwAny(new Control()); return ""; }
+                public static void main(String[] words) {
+                    final Logger logger = Logger.getLogger("shop");
+                    logger.setUseParentHandlers(false);
+                    logger.addHandler(new plumb.logging.PlumbHandler());
+                    logger.log(Level.INFO, "sold {0}", new Small());
+                    System.out.println("end");
+                }
+            }"""
+        self.assertEqual(self.run_small(program, True), "end\n")
+        self.check_lost(1)
+
 
 if __name__ == "__main__":
     leave_out_if_sanitized()

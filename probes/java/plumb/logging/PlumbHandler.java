@@ -1,6 +1,8 @@
 package plumb.logging;
 
+import java.text.MessageFormat;
 import java.util.Date;
+import java.util.Locale;
 import java.util.logging.ErrorManager;
 import java.util.logging.Formatter;
 import java.util.logging.Handler;
@@ -20,6 +22,7 @@ import plumb.internal.LogEvents;
 public final class PlumbHandler extends Handler {
     private static final Formatter MESSAGES = new SimpleFormatter();
     private static boolean isFormatted;
+    private static volatile boolean areNumbersKnown, areDatesKnown;
 
     /**
      * A handler that takes all levels; what its logger lets through is recorded if somebody asks for it.
@@ -33,15 +36,46 @@ public final class PlumbHandler extends Handler {
         setLevel(Level.ALL);
     }
 
-    /** A class that is first needed where the stack is full can not be had any more, by nobody: so what formatting needs is there before. */
+    /**
+     * A class that is first needed where the stack is full can not be had any more, by nobody: so what formatting needs is there before. But
+     * for what looks at properties that the program may set before it needs it (user.timezone, java.locale.providers): see hasRoomFor().
+     */
     private static void formatOnce() {
         if (isFormatted) return;
         isFormatted = true;
-        final LogRecord record = new LogRecord(Level.FINEST, "{0} {1}");
-        record.setParameters(new Object[] {1.5, new Date(0)});
+        final LogRecord record = new LogRecord(Level.FINEST, "");
         Caller.of(record);
         record.getSourceClassName(); // and what other handlers need
-        LogEvents.withStackTrace(MESSAGES.formatMessage(record), new Throwable());
+        hasStack(1);
+        LogEvents.withStackTrace(new MessageFormat("{0} {1}", Locale.ROOT).format(new Object[] {"", ""}), new Throwable());
+        MESSAGES.formatMessage(record);
+    }
+
+    /** Numbers and dates are formatted for the first time where that can load what it needs. */
+    private static boolean hasRoomFor(Object[] parameters) {
+        boolean hasNumber = false, hasDate = false;
+        for (int i = 0; parameters != null && i < parameters.length; i++) {
+            hasNumber |= parameters[i] instanceof Number;
+            hasDate |= parameters[i] instanceof Date;
+        }
+        if ((!hasNumber || areNumbersKnown) && (!hasDate || areDatesKnown)) return true;
+        if (!hasStack(1200)) return false;
+        areNumbersKnown |= hasNumber;
+        areDatesKnown |= hasDate;
+        return true;
+    }
+
+    /** Of frames that take some 100 bytes each while they are interpreted. */
+    private static boolean hasStack(int frames) {
+        try {
+            return descend(frames) >= 0;
+        } catch (StackOverflowError full) {
+            return false;
+        }
+    }
+
+    private static int descend(int frames) {
+        return frames == 0 ? 0 : descend(frames - 1) + 1;
     }
 
     /** Whether somebody records what is logged at this level just now, for what is expensive to prepare. */
@@ -56,6 +90,10 @@ public final class PlumbHandler extends Handler {
         if (!LogEvents.isOn(kind)) return;
         try {
             if (!isLoggable(record)) return;
+            if (getFormatter() == null && !hasRoomFor(record.getParameters())) {
+                LogEvents.lose(kind);
+                return;
+            }
             final Thread current = Thread.currentThread();
             final String message = messageOf(record);
             final Caller caller = Caller.of(record);
@@ -66,8 +104,8 @@ public final class PlumbHandler extends Handler {
             reportError(null, problem, ErrorManager.FORMAT_FAILURE);
         } catch (ThreadDeath stopped) {
             throw stopped;
-        } catch (Error none) {
-            LogEvents.lose(kind); // the program would not have met it without us
+        } catch (Throwable none) {
+            LogEvents.lose(kind); // the program would not have met it without us; some languages throw what is no Error either
         }
     }
 

@@ -54,7 +54,7 @@ public final class PlumbAppender extends AbstractAppender {
             throw problem;
         } catch (ThreadDeath stopped) {
             throw stopped;
-        } catch (Error none) {
+        } catch (Throwable none) { // some languages throw what is no Error either
             LogEvents.lose(kind); // the program would not have met it without us, nor log4j2 have said it
         }
     }
