@@ -360,6 +360,11 @@ Attempt count_record(const Attachment& attachment, const Record& record, bool ha
     return Attempt::off;
 }
 
+// Not where a filter that nobody has heard of answers in the kernel's place.
+bool has_numbers(const Writer& writer) {
+    return static_cast<int32_t>(writer.process_id) > 0 && static_cast<int32_t>(writer.thread_id) > 0;
+}
+
 // One try, with SignalsHeld.
 Attempt attempt_write(Record& record, SpaceWait& wait, bool thorough) {
     record.writer = this_writer();
@@ -367,6 +372,10 @@ Attempt attempt_write(Record& record, SpaceWait& wait, bool thorough) {
     if (!guard.held()) return Attempt::wait_for_others;
     Attachment& attachment = attachments[record.session];
     if (load_seq_cst(attachment.usable) == 0) return Attempt::dropped;
+    if (!has_numbers(record.writer)) {
+        count_loss(attachment.controls[attachment.ring_count], PLUMB_LOST_HELD);
+        return Attempt::dropped;
+    }
     if (!record.gate.is_open()) return Attempt::off;
     if (load_relaxed(attachment.header->closed) != 0) return leave_closed(record);
     introduce_writer(record.writer, attachment);
