@@ -4,6 +4,7 @@
 //   'P', then patches: u16 place, u8 count, count bytes
 #include "consumerd/event/elf_events.h"
 #include "consumerd/event/elf_lttng.h"
+#include "tests/support/elf_header.h"
 
 #include <plumb/runtime.h>
 
@@ -95,19 +96,7 @@ private:
         std::memcpy(bytes_.data() + rela, relocations_.data(), relocations_.size() * sizeof(Elf64_Rela));
     }
     void section_headers() {
-        Elf64_Ehdr header{};
-        std::memcpy(header.e_ident, ELFMAG, SELFMAG);
-        header.e_ident[EI_CLASS] = ELFCLASS64;
-        header.e_ident[EI_DATA] = ELFDATA2LSB;
-        header.e_type = ET_DYN;
-        header.e_machine = EM_X86_64;
-        header.e_phoff = sizeof(header);
-        header.e_phentsize = sizeof(Elf64_Phdr);
-        header.e_phnum = 1;
-        header.e_shoff = headers;
-        header.e_shentsize = sizeof(Elf64_Shdr);
-        header.e_shnum = 7;
-        header.e_shstrndx = 4;
+        const Elf64_Ehdr header = plumb::test::elf_header(1, headers, 7, 4);
         put(0, header);
         put(header.e_phoff, Elf64_Phdr{PT_LOAD, PF_R, 0, 0, 0, bytes_.size(), bytes_.size(), 4096});
         static constexpr char section_names[] = "\0plumb_events\0.dynamic\0lttng_ust_tracepoints_ptrs";

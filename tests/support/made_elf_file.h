@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/elf_file.h"
+#include "tests/support/elf_header.h"
 
 #include <gtest/gtest.h>
 
@@ -28,18 +29,7 @@ public:
     FileMaker() : bytes_(file_bytes) {
         for (std::size_t at = text_at; at < relocations_at; at++)
             bytes_[at] = static_cast<std::byte>(at * 7 + at / 256);
-        std::memcpy(header.e_ident, ELFMAG, SELFMAG);
-        header.e_ident[EI_CLASS] = ELFCLASS64;
-        header.e_ident[EI_DATA] = ELFDATA2LSB;
-        header.e_type = ET_DYN;
-        header.e_machine = EM_X86_64;
-        header.e_phoff = sizeof(header);
-        header.e_phentsize = sizeof(Elf64_Phdr);
-        header.e_phnum = 3;
-        header.e_shoff = table_at;
-        header.e_shentsize = sizeof(Elf64_Shdr);
-        header.e_shnum = count;
-        header.e_shstrndx = names;
+        header = elf_header(3, table_at, count, names);
         segments.resize(3);
         /* The same bytes are read in one place, and run in another. */
         segments[0] = {PT_LOAD, PF_R, text_at, 0x4000, 0, 0x80, 0x80, 1};

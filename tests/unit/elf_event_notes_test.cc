@@ -4,6 +4,8 @@
 // programs are linked: elf_events_test.cc.
 #include "consumerd/event/elf_events.h"
 
+#include "tests/support/elf_header.h"
+
 #include <plumb/abi/event.h>
 #include <plumb/runtime.h>
 
@@ -90,20 +92,8 @@ public:
         headers[2].sh_type = SHT_STRTAB;
         headers[2].sh_offset = add_bytes(std::as_bytes(std::span(names))) - begin;
         headers[2].sh_size = names.size();
-        Elf64_Ehdr header{};
-        std::memcpy(header.e_ident, ELFMAG, SELFMAG);
-        header.e_ident[EI_CLASS] = ELFCLASS64;
-        header.e_ident[EI_DATA] = ELFDATA2LSB;
-        header.e_ident[EI_VERSION] = EV_CURRENT;
+        Elf64_Ehdr header = test::elf_header(1, add(headers) - begin, 3, 2);
         header.e_type = ET_EXEC;
-        header.e_machine = EM_X86_64;
-        header.e_phoff = sizeof(header);
-        header.e_phentsize = sizeof(Elf64_Phdr);
-        header.e_phnum = 1;
-        header.e_shoff = add(headers) - begin;
-        header.e_shentsize = sizeof(Elf64_Shdr);
-        header.e_shnum = 3;
-        header.e_shstrndx = 2;
         Elf64_Phdr segment{};
         segment.p_type = PT_LOAD;
         segment.p_vaddr = begin;

@@ -5,6 +5,7 @@
 #include "consumerd/event/elf_events.h"
 
 #include "base/file.h"
+#include "tests/support/elf_header.h"
 
 #include <plumb/abi/channel.h>
 
@@ -188,16 +189,7 @@ TEST(SparseElfFile, ReadsEveryKindOfTableOnceAtMost) {
     constexpr std::uint16_t sections = 60'000;
     constexpr std::uint64_t hole_offset = 1 << 24, hole_bytes = std::uint64_t{1} << 38;
     const std::string names("\0plumb_events\0.shstrtab", 24);
-    Elf64_Ehdr header{};
-    std::memcpy(header.e_ident, ELFMAG, SELFMAG);
-    header.e_ident[EI_CLASS] = ELFCLASS64;
-    header.e_ident[EI_DATA] = ELFDATA2LSB;
-    header.e_type = ET_DYN;
-    header.e_machine = EM_X86_64;
-    header.e_shoff = sizeof(header);
-    header.e_shentsize = sizeof(Elf64_Shdr);
-    header.e_shnum = sections;
-    header.e_shstrndx = 1;
+    const Elf64_Ehdr header = test::elf_header(0, sizeof(Elf64_Ehdr), sections, 1);
     std::vector<Elf64_Shdr> table(sections);
     for (std::uint16_t i = 3; i < sections; i++) {
         table[i].sh_type = i % 2 == 0 ? SHT_RELA : SHT_DYNAMIC;
