@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -229,9 +230,31 @@ Result<UserDirectory> UserDirectory::open_existing_at(const std::string& path, u
     return UserDirectory(path, place, std::move(*fd));
 }
 
+/* The user's recorders take memory one after the other: of several who begin at once each would take a part of what there is, fail, and
+ * give it back, as often as they try. Who waits for one that was stopped goes on without a turn. */
+class ReservingTurn {
+public:
+    explicit ReservingTurn(int directory_fd)
+        : own_(::openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+        constexpr int longest_wait_ms = 5'000, pause_ms = 5;
+        for (int waited_ms = 0; waited_ms < longest_wait_ms; waited_ms += pause_ms) {
+            if (!own_.is_open() || ::flock(own_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+                return;
+            ::usleep(pause_ms * 1000);
+        }
+    }
+    ~ReservingTurn() { ::flock(own_.get(), LOCK_UN); } /* a child may have the descriptor still */
+    ReservingTurn(const ReservingTurn&) = delete;
+    ReservingTurn& operator=(const ReservingTurn&) = delete;
+
+private:
+    FileDescriptor own_; /* another opening: flock() asks which one it is */
+};
+
 /* Now: a later lack of it would be a SIGBUS in the application. */
 Status UserDirectory::reserve(const FileDescriptor& file, const std::string& name, std::uint64_t bytes,
                               Hole hole) const {
+    const ReservingTurn turn(fd_.get());
     std::uint64_t available = 0;
     bool is_room_known = false;
     const auto try_it = [&] {
@@ -244,7 +267,7 @@ Status UserDirectory::reserve(const FileDescriptor& file, const std::string& nam
     };
     int number = try_it();
     const bool seemed_enough = available >= bytes;
-    /* Of several who begin at once each may take what the others would need, and all of them give it back: not all at the same time. */
+    /* Another user's recorder may just take what it gives back at once. */
     constexpr int tries = 6, pause_us = 20'000;
     for (int i = 1; i < tries && number == ENOSPC && seemed_enough; i++) {
         ::usleep(static_cast<useconds_t>(pause_us * i * (1 + ::getpid() % tries) / tries));
